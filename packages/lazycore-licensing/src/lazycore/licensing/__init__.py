@@ -1,0 +1,3 @@
+"""Licence-isolation policy as data, SPDX expressions, dependency audit and model-checkpoint allowlists."""
+
+__all__: list[str] = []
