@@ -1,0 +1,324 @@
+"""Prove each slice alone, together, at its floors and at the newest releases.
+
+``nox`` runs the default sessions (wheels, this Python's slice tests, the
+distribution rules); ``nox -j 2 -t matrix`` runs everything a release needs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2026.8.10"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.allow_parallel = True
+nox.options.download_python = "never"
+nox.options.error_on_missing_interpreters = "CI" in os.environ
+
+ROOT = Path(__file__).parent
+DIST = ROOT / "dist"
+PACKAGES = ROOT / "packages"
+PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+EXPERIMENTS = "lazycore-experiments"
+SLICES = ("data", "experiments", "licensing", "sandbox", "telemetry")
+PYTHONS = ("3.11", "3.12", "3.13")
+THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+MATRIX = ["matrix"]
+ALONE = "tests/isolation/test_slice_alone.py"
+TOGETHER = "tests/isolation/test_namespace_shared.py"
+
+TEST_TOOLS = ("pytest>=9", "hypothesis>=6.120")
+# What a slice's tests use beyond its own dependencies; installed only after
+# the isolation tests have run without it.
+TEST_EXTRAS = {"telemetry": ("opentelemetry-sdk>=1.38,<2",)}
+
+# Frame libraries as users have them: the declared floors, a middle, the newest.
+FRAMES = {
+    "oldest": ("3.11", ("pandas==2.2.2", "polars==1.0.0", "pyarrow==16.0.0")),
+    "middle": ("3.12", ("pandas==2.3.3", "polars==1.33.1", "pyarrow==21.0.0")),
+    "newest": ("3.13", ("pandas>=3.1", "polars>=2.1", "pyarrow>=26")),
+}
+
+
+def project(name: str) -> dict[str, object]:
+    """Return the ``[project]`` table of a distribution."""
+    text = (PACKAGES / name / "pyproject.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)["project"]
+    assert isinstance(table, dict)
+    return table
+
+
+def requirements(name: str, extra: str = "") -> list[str]:
+    """Return the declared requirements of a distribution or of one extra."""
+    table = project(name)
+    declared = table.get("dependencies", [])
+    if extra:
+        extras = table.get("optional-dependencies", {})
+        assert isinstance(extras, dict)
+        declared = extras.get(extra, [])
+    assert isinstance(declared, list)
+    return [str(requirement) for requirement in declared]
+
+
+def wheel(name: str) -> str:
+    """Return the path of a freshly built wheel.
+
+    Paths, not names: with an index in play a stranger's higher version wins.
+    """
+    stem = name.replace("-", "_")
+    found = sorted(DIST.glob(f"{stem}-[0-9]*.whl"))
+    if len(found) != 1:
+        message = f"{DIST} holds {len(found)} wheels of {name}: run `nox -s wheels`"
+        raise RuntimeError(message)
+    return str(found[0])
+
+
+def siblings(slice_name: str) -> list[str]:
+    """Return the sibling distributions that a slice declares."""
+    names = (
+        re.split(r"[<>=!~ \[]", r, maxsplit=1)[0]
+        for r in requirements(f"lazycore-{slice_name}")
+    )
+    return [name for name in names if name.startswith("lazycore-")]
+
+
+def install_wheels(session: nox.Session, *names: str) -> None:
+    """Install our wheels by path, rebuilt ones too, then their requirements."""
+    wheels = [wheel(name) for name in names]
+    session.install("--force-reinstall", "--no-deps", *wheels)
+    foreign = [
+        r for name in names for r in requirements(name) if not r.startswith("lazycore")
+    ]
+    if foreign:
+        session.install(*foreign)
+
+
+def run_tests(session: nox.Session, *paths: str, **env: str) -> None:
+    """Run pytest from outside the checkout, so that only wheels are imported."""
+    session.chdir(session.create_tmp())
+    session.run(
+        "python",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--config-file={ROOT / 'pyproject.toml'}",
+        f"--rootdir={ROOT}",
+        *(str(ROOT / path) for path in paths),
+        *session.posargs,
+        env={"LAZYCORE_SESSION": session.name, **env},
+    )
+    session.chdir(ROOT)
+
+
+@nox.session(tags=MATRIX)
+def wheels(session: nox.Session) -> None:
+    """Build every sdist, and every wheel from its sdist."""
+    session.install("build", "hatchling>=1.30")
+    shutil.rmtree(DIST, ignore_errors=True)
+    for package in sorted(PACKAGES.iterdir()):
+        session.run(
+            "python",
+            "-m",
+            "build",
+            "--no-isolation",
+            f"--outdir={DIST}",
+            str(package),
+            silent=True,
+        )
+
+
+@nox.session(python=PYTHONS, requires=["wheels"], tags=MATRIX)
+@nox.parametrize("slice_name", [nox.param(name, id=name) for name in SLICES])
+def tests(session: nox.Session, slice_name: str) -> None:
+    """Test one slice in an environment that holds nothing but what it declares."""
+    install_wheels(session, f"lazycore-{slice_name}", *siblings(slice_name))
+    session.install(*TEST_TOOLS)
+    run_tests(session, ALONE, LAZYCORE_SLICE=slice_name)
+    if extras := TEST_EXTRAS.get(slice_name):
+        session.install(*extras)
+    run_tests(session, f"tests/{slice_name}")
+
+
+@nox.session(requires=["wheels"], tags=MATRIX)
+def distributions(session: nox.Session) -> None:
+    """Hold the built files and the source tree against the namespace rules."""
+    session.install(*TEST_TOOLS, "packaging", "hatchling>=1.30")
+    run_tests(session, "tests/distributions")
+
+
+@nox.session(python=PYTHONS[-1], requires=["wheels"], tags=MATRIX, default=False)
+def meta(session: nox.Session) -> None:
+    """Install everything through the meta-package and run every suite together."""
+    wheels_by_path = [wheel(f"lazycore-{name}") for name in SLICES]
+    session.install(wheel("lazycore"), *wheels_by_path)
+    session.install("--force-reinstall", "--no-deps", *wheels_by_path)
+    extras = {tool for tools in TEST_EXTRAS.values() for tool in tools}
+    session.install(*TEST_TOOLS, *sorted(extras))
+    run_tests(session, TOGETHER, *(f"tests/{name}" for name in SLICES))
+
+
+@nox.session(requires=["wheels"], tags=MATRIX, default=False)
+@nox.parametrize(
+    ("python", "stack"),
+    [nox.param(python, name, id=name) for name, (python, _) in FRAMES.items()],
+)
+def frames(session: nox.Session, stack: str) -> None:
+    """Test the data slice on one generation of pandas, Polars and pyarrow."""
+    install_wheels(session, "lazycore-data")
+    session.install(*TEST_TOOLS, *FRAMES[stack][1])
+    run_tests(session, "tests/data")
+
+
+@nox.session(python=PYTHONS[0], requires=["wheels"], tags=MATRIX, default=False)
+def lowest(session: nox.Session) -> None:
+    """Test every slice at the lowest versions that it declares."""
+    floors = []
+    for name in SLICES:
+        extras = project(f"lazycore-{name}").get("optional-dependencies", {})
+        assert isinstance(extras, dict)
+        for extra in ("", *extras):
+            floors += [
+                re.sub(r">=\s*([^,]+).*", r"==\1", requirement)
+                for requirement in requirements(f"lazycore-{name}", extra)
+                if not requirement.startswith("lazycore")
+            ]
+    session.install(*sorted(set(floors)), *TEST_TOOLS)
+    ours = [wheel(f"lazycore-{name}") for name in SLICES]
+    session.install("--force-reinstall", "--no-deps", *ours)
+    run_tests(session, *(f"tests/{name}" for name in SLICES))
+
+
+def install_editable(session: nox.Session) -> None:
+    """Install all five slices from the checkout in one go."""
+    paths = [str(PACKAGES / f"lazycore-{name}") for name in SLICES]
+    session.install(*(part for path in paths for part in ("-e", path)))
+
+
+@nox.session(python=PYTHONS[0], requires=["wheels"], tags=MATRIX, default=False)
+def editable(session: nox.Session) -> None:
+    """Install every slice editable, then a mixture: both show what wheels hide."""
+    install_editable(session)
+    session.install(*TEST_TOOLS)
+    run_tests(session, TOGETHER)
+    mixed = [wheel("lazycore-data"), wheel("lazycore-sandbox")]
+    session.install("--force-reinstall", "--no-deps", *mixed)
+    run_tests(session, TOGETHER)
+
+
+@nox.session(tags=MATRIX, default=False)
+def lint(session: nox.Session) -> None:
+    """Check style, import contracts and packaging tables."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    install_editable(session)
+    session.run("lint-imports", "--no-cache")
+    tables = sorted(str(path) for path in PACKAGES.glob("*/pyproject.toml"))
+    session.run("validate-pyproject", *tables, silent=True)
+
+
+@nox.session(requires=["wheels"], tags=MATRIX, default=False)
+def uploads(session: nox.Session) -> None:
+    """Check that an index would take the built files as they are."""
+    session.install("twine>=7", "check-wheel-contents>=0.6.3")
+    session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
+    ours = [wheel(f"lazycore-{name}") for name in SLICES]
+    session.run("check-wheel-contents", "--ignore=W002", *ours)
+    # The meta-package has no code by design: W007 and W008 say so.
+    session.run("check-wheel-contents", "--ignore=W007,W008", wheel("lazycore"))
+
+
+@nox.session(tags=MATRIX, default=False)
+def types(session: nox.Session) -> None:
+    """Type-check sources, tests and this file; mypy decides."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
+    sources = [str(PACKAGES / f"lazycore-{name}/src") for name in SLICES]
+    targets = [*sources, "tests", "noxfile.py"]
+    checked = sum(
+        len([p for p in (ROOT / target).rglob("*.py") if p.is_file()])
+        for target in targets[:-1]
+    )
+    output = session.run("mypy", *targets, silent=True)
+    session.log(str(output).strip())
+    # mypy can pass by looking at a fraction of a namespace; count what it saw.
+    found = re.search(r"no issues found in (\d+) source files", str(output))
+    if not found or int(found[1]) != checked + 1:
+        session.error(f"mypy saw {found and found[1]} of {checked + 1} files")
+
+
+@nox.session(tags=MATRIX, default=False)
+def docs(session: nox.Session) -> None:
+    """Build the reference and run every code block and example."""
+    session.install(*nox.project.dependency_groups(PYPROJECT, "docs"))
+    install_editable(session)
+    session.run("sphinx-build", "-n", "-W", "-q", "docs", "docs/_build/html")
+    run_tests(session, "tests/docs")
+
+
+@nox.session(requires=["wheels"], tags=MATRIX, default=False)
+def demo(session: nox.Session) -> None:
+    """Run the demo study as a user would, then the suite that needs its libraries."""
+    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    extras = [r for e in ("demo", "report") for r in requirements(EXPERIMENTS, e)]
+    session.install(*TEST_TOOLS, *extras)
+    output = Path(session.create_tmp()) / "clean-before-fit"
+    shutil.rmtree(output, ignore_errors=True)
+    run = ("lazycore-experiments", "demo", "clean-before-fit")
+    session.run(*run, "--output", str(output))
+    session.run("lazycore-experiments", "verify", str(output))
+    run_tests(session, "tests/experiments")
+
+
+@nox.session(python=PYTHONS[0], requires=["wheels"], default=False)
+def slow(session: nox.Session) -> None:
+    """Run what takes minutes: full counts, simulations, a real browser."""
+    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    extras = {tool for tools in TEST_EXTRAS.values() for tool in tools}
+    libraries = [r for e in ("demo", "report") for r in requirements(EXPERIMENTS, e)]
+    session.install(*TEST_TOOLS, *sorted(extras), *libraries, *FRAMES["newest"][1])
+    paths = session.posargs or [f"tests/{name}" for name in SLICES]
+    session.posargs[:] = ["-m", "slow"]
+    run_tests(session, *paths)
+
+
+@nox.session(requires=["wheels"], default=False)
+def bench(session: nox.Session) -> None:
+    """Measure ours beside the peers that install, in one interleaved run each."""
+    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    for script in sorted((ROOT / "benchmarks").glob("*.py")):
+        session.run("python", str(script), *session.posargs)
+
+
+@nox.session(venv_backend="none", default=False)
+def bump(session: nox.Session) -> None:
+    """Write one new version into all six distributions: ``nox -s bump -- X.Y.Z``."""
+    if len(session.posargs) != 1 or not re.fullmatch(
+        r"\d+\.\d+\.\d+", session.posargs[0]
+    ):
+        session.error("bump takes one version: nox -s bump -- 0.2.0")
+    version = session.posargs[0]
+    major, minor, _ = version.split(".")
+    within = f">={major}.{minor},<{major}.{int(minor) + 1}"
+    for path in sorted(PACKAGES.glob("*/pyproject.toml")):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r'(?m)^version = ".*"$', f'version = "{version}"', text)
+        text = re.sub(r'("lazycore-[a-z]+)==[^"]+"', rf'\g<1>=={version}"', text)
+        text = re.sub(r'("lazycore-[a-z]+)>=[^"]+"', rf'\g<1>{within}"', text)
+        path.write_text(text, encoding="utf-8")
+        session.log(f"{path.relative_to(ROOT)}: {version}")
+
+
+nox.options.sessions = [
+    "wheels",
+    *(f"tests-{THIS_PYTHON}({name})" for name in SLICES),
+    "distributions",
+]
