@@ -22,6 +22,9 @@ nox.options.allow_parallel = True
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = "CI" in os.environ
 
+# uv trusts what pip trusts: the machine's own certificate store.
+os.environ.setdefault("UV_SYSTEM_CERTS", "true")
+
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
 PACKAGES = ROOT / "packages"
