@@ -1,0 +1,285 @@
+"""Read a study file strictly: unknown keys, wrong types and doubles are errors."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from lazycore.experiments._canonical import MAX_INTEGER, parse
+from lazycore.experiments._errors import ArtifactError, CanonicalError, StudyError
+from lazycore.experiments._failures import FailureClass
+from lazycore.experiments._strict_table import StrictTable
+from lazycore.experiments._study import (
+    Analysis,
+    Arm,
+    Benchmark,
+    Limits,
+    Metric,
+    ModelSlot,
+    Retries,
+    Study,
+)
+
+__all__ = ["load_study", "study_from_document"]
+
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+# The host sets these itself; a study that passes them could unpin the worker.
+_HOST_VARIABLES = re.compile(
+    r"PYTHON.*|LD_.*|DYLD_.*|LAZYCORE_.*|LC_.*|LANG|PATH|PWD|HOME|TMPDIR|TZ"
+)
+_UNLIMITED = 2.0**53
+
+
+def load_study(path: str | Path) -> Study:
+    """Read and check a study file; see `Study.load`."""
+    file = Path(path)
+    if file.is_dir():
+        file /= "study.toml"
+    if file.is_symlink() or not file.is_file():
+        raise ArtifactError(f"{file}: no regular file; give the path of a study.toml")
+    try:
+        document = tomllib.loads(file.read_bytes().decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StudyError(file, "", f"not TOML: {error}") from error
+    return study_from_document(document, path=file)
+
+
+def study_from_document(document: object, *, path: Path | None = None) -> Study:
+    """Check a study document.
+
+    Args:
+        document: What the TOML file holds, or the ``study`` of a lock.
+        path: The file it came from; unit files lie beside it.
+
+    Raises:
+        StudyError: Anything is missing, unknown, of the wrong type or contradictory.
+    """
+    root = StrictTable(document, path, "")
+    root.one_of("schema", int, (1,))
+    head = root.table("study")
+    identifier = head.name("id")
+    mode = head.one_of("mode", str, ("fresh", "fork"), "fresh")
+    seeds = tuple(head.array("seeds", int, (0,)))
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise head.error("seeds", "want at least one seed, each once")
+    if not all(0 <= seed <= MAX_INTEGER for seed in seeds):
+        raise head.error("seeds", "want seeds from 0 to 2**53 - 1")
+    tree = head.relative("tree", ".")
+    arms = _arms(root)
+    benchmarks = _benchmarks(root, path.parent / tree if path else None)
+    metrics = _metrics(root)
+    baseline = head.take("baseline", str)
+    if baseline not in {arm.name for arm in arms}:
+        raise head.error("baseline", f"no arm is named {baseline!r}; add it to [arms]")
+    study = Study(
+        id=identifier,
+        title=head.take("title", str, identifier),
+        question=head.take("question", str, ""),
+        baseline=baseline,
+        mode=mode,
+        seeds=seeds,
+        tree=tree,
+        exclude=tuple(head.array("exclude", str, ())),
+        parameters=root.parameters("parameters"),
+        arms=arms,
+        benchmarks=benchmarks,
+        metrics=metrics,
+        limits=_limits(root.table("limits", {})),
+        retries=_retries(root.table("retries", {})),
+        models=_models(root),
+        analysis=_analysis(root.table("analysis", {})),
+        path=path,
+    )
+    head.done()
+    root.done()
+    return study
+
+
+def _arms(root: StrictTable) -> tuple[Arm, ...]:
+    worker = root.table("worker", {})
+    entrypoint = worker.relative("entrypoint", "")
+    arguments = worker.array("arguments", str, ())
+    environment = worker.array("environment", str, ())
+    worker.done()
+    arms = []
+    for name, table in root.named_tables("arms", "arm_order"):
+        arm = Arm(
+            name=name,
+            title=table.take("title", str, name),
+            entrypoint=table.relative("entrypoint", entrypoint),
+            arguments=tuple(table.array("arguments", str, arguments)),
+            environment=tuple(table.array("environment", str, environment)),
+            parameters=table.parameters("parameters"),
+        )
+        if arm.entrypoint in {"", "."}:
+            raise table.error(
+                "entrypoint", "missing; name the worker file here or under [worker]"
+            )
+        if any("\0" in argument for argument in arm.arguments):
+            raise table.error("arguments", "an argument holds a NUL character")
+        _check_environment(table, arm.environment)
+        table.done()
+        arms.append(arm)
+    if len(arms) < 2:
+        raise root.error("arms", f"found {len(arms)}; want a baseline and a candidate")
+    return tuple(arms)
+
+
+def _check_environment(table: StrictTable, names: tuple[str, ...]) -> None:
+    if len(set(names)) != len(names):
+        raise table.error("environment", "a name is listed twice")
+    for name in names:
+        if not _VARIABLE.fullmatch(name):
+            raise table.error(
+                "environment", f"{name[:80]!r}: want upper-case letters, digits, '_'"
+            )
+        if _HOST_VARIABLES.fullmatch(name):
+            raise table.error("environment", f"{name} is set by the host; remove it")
+
+
+def _benchmarks(root: StrictTable, folder: Path | None) -> tuple[Benchmark, ...]:
+    benchmarks: list[Benchmark] = []
+    for table in root.tables("benchmarks"):
+        identifier = table.name("id")
+        benchmark = Benchmark(
+            id=identifier,
+            title=table.take("title", str, identifier),
+            units=_units(table, folder),
+            block_size=table.number("block_size", int, 1, above=0),
+            parameters=table.parameters("parameters"),
+        )
+        table.done()
+        if identifier in {known.id for known in benchmarks}:
+            raise table.error("id", f"benchmark {identifier!r} is declared twice")
+        benchmarks.append(benchmark)
+    if not benchmarks:
+        raise root.error("benchmarks", "want at least one [[benchmarks]]")
+    return tuple(benchmarks)
+
+
+def _units(table: StrictTable, folder: Path | None) -> tuple[str, ...]:
+    inline = table.array("units", str, ())
+    file = table.relative("units_file", "")
+    if bool(inline) == bool(file) or file == ".":
+        raise table.error("units", "want either 'units' or 'units_file', not empty")
+    units = inline
+    if file:
+        if folder is None:
+            raise table.error("units_file", "a lock holds its units inline")
+        units = _unit_file(table, folder / file)
+    seen: set[str] = set()
+    for unit in units:
+        if not unit.strip() or len(unit) > 256 or not unit.isprintable():
+            raise table.error(
+                "units", f"{unit[:80]!r}: want 1 to 256 printable characters"
+            )
+        if unit in seen:
+            raise table.error("units", f"unit {unit!r} is listed twice; keep one")
+        seen.add(unit)
+    return tuple(units)
+
+
+def _unit_file(table: StrictTable, path: Path) -> list[str]:
+    try:
+        units = parse(path.read_bytes())
+    except OSError as error:
+        raise table.error("units_file", f"{path}: {error.strerror}") from error
+    except CanonicalError as error:
+        raise table.error("units_file", f"{path}: {error}") from error
+    if not isinstance(units, list) or not units:
+        raise table.error("units_file", f"{path}: want a JSON array of unit ids")
+    for index, unit in enumerate(units):
+        if not isinstance(unit, str):
+            raise table.error("units_file", f"{path}: item {index} is no string")
+    return units
+
+
+def _metrics(root: StrictTable) -> tuple[Metric, ...]:
+    metrics = []
+    for name, table in root.named_tables("metrics", "metric_order"):
+        metrics.append(
+            Metric(
+                name=name,
+                title=table.take("title", str, name),
+                goal=table.one_of("goal", str, ("maximize", "minimize"), "maximize"),
+                kind=table.one_of("kind", str, ("binary", "real"), "real"),
+                primary=table.take("primary", bool, default=False),
+                equivalence_margin=table.number(
+                    "equivalence_margin", float, None, above=0
+                ),
+                failed_value=table.number(
+                    "failed_value", float, 0.0, above=-_UNLIMITED
+                ),
+                worst_value=table.number("worst_value", float, None, above=-_UNLIMITED),
+            )
+        )
+        table.done()
+    if not any(metric.primary for metric in metrics):
+        raise root.error(
+            "metrics", "no metric is primary; set primary = true on what decides"
+        )
+    return tuple(metrics)
+
+
+def _limits(table: StrictTable) -> Limits:
+    limits = Limits(
+        wall_timeout_s=table.number("wall_timeout_s", float, 60.0, above=0),
+        memory_bytes=table.number("memory_bytes", int, None, above=0),
+        cpu_s=table.number("cpu_s", float, None, above=0),
+        processes=table.number("processes", int, None, above=0),
+        output_bytes=table.number("output_bytes", int, 2**20, above=0),
+        response_bytes=table.number("response_bytes", int, 8 * 2**20, above=0),
+    )
+    table.done()
+    return limits
+
+
+def _retries(table: StrictTable) -> Retries:
+    names = table.array("classes", str, [FailureClass.INFRASTRUCTURE.value])
+    known = [str(item) for item in FailureClass]
+    for name in names:
+        if name not in known:
+            raise table.error(
+                "classes",
+                f"{name[:80]!r} is no failure class (known: {', '.join(known)})",
+            )
+    retries = Retries(
+        attempts=table.number("attempts", int, 2, above=0, below=101),
+        classes=tuple(map(FailureClass, names)),
+        max_failed=table.number("max_failed", int, None, above=0),
+    )
+    table.done()
+    return retries
+
+
+def _models(root: StrictTable) -> tuple[ModelSlot, ...]:
+    models: list[ModelSlot] = []
+    for table in root.tables("models", ()):
+        model = ModelSlot(
+            slot=table.name("slot"),
+            checkpoint=table.take("checkpoint", str),
+            license=table.take("license", str),
+            tier=table.one_of("tier", int, (1, 2)),
+            conditions=tuple(table.array("conditions", str, ())),
+            url=table.take("url", str, None),
+        )
+        table.done()
+        if model.slot in {known.slot for known in models}:
+            raise table.error("slot", f"model slot {model.slot!r} is declared twice")
+        models.append(model)
+    return tuple(models)
+
+
+def _analysis(table: StrictTable) -> Analysis:
+    analysis = Analysis(
+        alpha=table.number("alpha", float, 0.05, above=0, below=1),
+        confidence=table.number("confidence", float, 0.95, above=0, below=1),
+        resamples=table.number("resamples", int, 10_000, above=99, below=10**7),
+        failed_arms=table.one_of(
+            "failed_arms", str, ("score", "drop-pair", "worst-case"), "score"
+        ),
+        correction=table.one_of("correction", str, ("holm",), "holm"),
+    )
+    table.done()
+    return analysis
