@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -33,6 +35,11 @@ EXPERIMENTS = "lazycore-experiments"
 SLICES = ("data", "experiments", "licensing", "sandbox", "telemetry")
 PYTHONS = ("3.11", "3.12", "3.13")
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+NOBODY = 65534
+AS_NOBODY = (
+    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+    "--",
+)
 MATRIX = ["matrix"]
 ALONE = "tests/isolation/test_slice_alone.py"
 TOGETHER = "tests/isolation/test_namespace_shared.py"
@@ -279,6 +286,61 @@ def demo(session: nox.Session) -> None:
     session.run(*run, "--output", str(output))
     session.run("lazycore-experiments", "verify", str(output))
     run_tests(session, "tests/experiments")
+
+
+def python_for_anyone() -> str | None:
+    """Return an interpreter that a user other than the caller may start."""
+    for name in (*(f"python{version}" for version in PYTHONS), "/usr/bin/python3"):
+        found = shutil.which(name)
+        if found is None:
+            continue
+        probe = ("import sys; print(sys.version_info >= (3, 11) and sys.executable)",)
+        done = subprocess.run(
+            [*AS_NOBODY, found, "-I", "-c", *probe],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0 and done.stdout.strip() != "False":
+            return found
+    return None
+
+
+@nox.session(venv_backend="none", requires=["wheels"], tags=MATRIX, default=False)
+def unprivileged(session: nox.Session) -> None:
+    """Run the suites that lean on the kernel as a plain user, when root starts nox."""
+    if os.geteuid() != 0:
+        session.skip("this is a plain user already: every other session ran as one")
+    python = python_for_anyone()
+    if python is None:
+        session.error("no Python >= 3.11 here may be started by user 65534")
+    with tempfile.TemporaryDirectory(prefix="lazycore-plain-") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        environment = place / "venv"
+        session.run(sys.executable, "-m", "virtualenv", "-q", "-p", python, environment)
+        ours = [wheel(f"lazycore-{name}") for name in SLICES]
+        pip = (str(environment / "bin/python"), "-m", "pip", "install", "-q")
+        session.run(*pip, *ours, *TEST_TOOLS)
+        shutil.copy(ROOT / "pyproject.toml", place)
+        ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
+        shutil.copytree(ROOT / "tests", place / "tests", ignore=ignore)
+        home = place / "home"
+        home.mkdir()
+        os.chown(home, NOBODY, NOBODY)
+        session.chdir(home)
+        session.run(
+            *AS_NOBODY,
+            str(environment / "bin/python"),
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            f"--config-file={place / 'pyproject.toml'}",
+            f"--rootdir={place}",
+            str(place / "tests/sandbox"),
+            str(place / "tests/experiments"),
+            *session.posargs,
+            env={"HOME": str(home), "LAZYCORE_SESSION": session.name},
+        )
+        session.chdir(ROOT)
 
 
 @nox.session(python=PYTHONS[0], requires=["wheels"], default=False)
