@@ -1,0 +1,103 @@
+"""Bounded capture of what a target prints: the head and the tail survive."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What was kept of one stream.
+
+    Attributes:
+        data: All bytes, or the head, a line that states the cut, and the tail.
+        truncated: Whether bytes were cut.
+        total_bytes: How many bytes the target wrote.
+
+    Examples:
+        >>> Captured(data=b"x", truncated=False, total_bytes=1).total_bytes
+        1
+    """
+
+    data: bytes = b""
+    truncated: bool = False
+    total_bytes: int = 0
+
+
+class HeadTail:
+    r"""Keep at most `limit_bytes` of a stream: its first half and its last half.
+
+    Args:
+        limit_bytes: How many bytes are kept.
+
+    Examples:
+        >>> keep = HeadTail(limit_bytes=4)
+        >>> keep.feed(b"abcdefgh")
+        >>> keep.captured().data
+        b'ab\\n[4 bytes cut]\\ngh'
+    """
+
+    __slots__ = ("_head", "_head_room", "_tail", "_tail_bytes", "_tail_limit", "total")
+
+    def __init__(self, *, limit_bytes: int) -> None:
+        self._tail_limit = limit_bytes // 2
+        self._head_room = limit_bytes - self._tail_limit
+        self._head: list[bytes] = []
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self.total = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the stream."""
+        self.total += len(chunk)
+        if self._head_room:
+            self._head.append(chunk[: self._head_room])
+            chunk = chunk[self._head_room :]
+            self._head_room -= len(self._head[-1])
+        if not chunk:
+            return
+        self._tail.append(chunk)
+        self._tail_bytes += len(chunk)
+        # Whole chunks leave from the left while the rest still fills the tail, so
+        # that a flood costs a pointer move per chunk and no copy.
+        while self._tail_bytes - len(self._tail[0]) >= self._tail_limit:
+            self._tail_bytes -= len(self._tail.popleft())
+        if len(self._tail) > 64 and self._tail_bytes < 64 * len(self._tail):
+            self._tail = deque([b"".join(self._tail)])
+
+    def captured(self) -> Captured:
+        """Return what was kept so far."""
+        head = b"".join(self._head)
+        tail = b"".join(self._tail)
+        if len(tail) > self._tail_limit:
+            tail = tail[len(tail) - self._tail_limit :]
+        cut = self.total - len(head) - len(tail)
+        if cut:
+            head += b"\n[%d bytes cut]\n" % cut
+        return Captured(data=head + tail, truncated=cut > 0, total_bytes=self.total)
+
+
+def printable(text: str) -> str:
+    r"""Neutralise terminal control sequences for a person's screen.
+
+    Args:
+        text: Untrusted text.
+
+    Returns:
+        The text with every control character but newline and tab, and every
+        bidirectional override, written as its escape.
+
+    Examples:
+        >>> printable("a\x1b[2J")
+        'a\\x1b[2J'
+    """
+    return "".join(
+        char
+        if char in "\n\t" or (char.isprintable() and char not in _BIDI)
+        else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
+
+
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
