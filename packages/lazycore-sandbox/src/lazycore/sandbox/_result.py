@@ -25,7 +25,8 @@ class ResourceUsage:
         cpu_user_s: Seconds of CPU in user mode, all reaped processes.
         cpu_system_s: Seconds of CPU in the kernel.
         max_rss_bytes: Largest resident set of any single process, in bytes.
-        processes: How many processes ended in the run.
+        processes: How many processes and threads the run started; 0 where the
+            backend cannot tell.
 
     Examples:
         >>> ResourceUsage(cpu_user_s=0.5, cpu_system_s=0.25).cpu_s

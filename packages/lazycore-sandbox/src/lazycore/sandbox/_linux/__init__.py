@@ -1,0 +1,1 @@
+"""Linux mechanisms: system calls, mounts, Landlock, seccomp and the launcher."""

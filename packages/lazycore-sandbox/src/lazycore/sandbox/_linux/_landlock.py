@@ -1,0 +1,111 @@
+"""Landlock rights and domains: the second wall, and the whole wall without mounts.
+
+Rights and the ABI that brought each one: landlock(7).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from lazycore.sandbox._linux import _calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EXECUTE = 1 << 0
+WRITE_FILE = 1 << 1
+READ_FILE = 1 << 2
+READ_DIR = 1 << 3
+REMOVE_DIR = 1 << 4
+REMOVE_FILE = 1 << 5
+MAKE_CHAR = 1 << 6
+MAKE_DIR = 1 << 7
+MAKE_REG = 1 << 8
+MAKE_SOCK = 1 << 9
+MAKE_FIFO = 1 << 10
+MAKE_BLOCK = 1 << 11
+MAKE_SYM = 1 << 12
+REFER = 1 << 13  # ABI 2
+TRUNCATE = 1 << 14  # ABI 3
+IOCTL_DEV = 1 << 15  # ABI 5
+
+SCOPE_ABSTRACT_UNIX = 1
+SCOPE_SIGNAL = 2
+_NET_TCP = 3
+
+_FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+READ = READ_FILE | READ_DIR
+WRITE = (
+    READ
+    | WRITE_FILE
+    | REMOVE_DIR
+    | REMOVE_FILE
+    | MAKE_DIR
+    | MAKE_REG
+    | MAKE_FIFO
+    | MAKE_SYM
+    | REFER
+    | TRUNCATE
+)
+DEVICE = READ_FILE | WRITE_FILE | TRUNCATE
+TERMINAL = READ | WRITE_FILE | IOCTL_DEV
+
+Rule = tuple[int, int]
+"""An open descriptor and the rights granted beneath its inode."""
+
+
+def handled_rights(abi: int) -> int:
+    """Return every file-system right that a kernel of this ABI can refuse."""
+    rights = (1 << 13) - 1
+    if abi >= 2:
+        rights |= REFER
+    if abi >= 3:
+        rights |= TRUNCATE
+    if abi >= 5:
+        rights |= IOCTL_DEV
+    return rights
+
+
+def confine(rules: Iterable[Rule], *, abi: int, handle_tcp: bool) -> None:
+    """Enforce a domain that grants `rules` and nothing else on this process.
+
+    Args:
+        rules: What is granted; rights unknown to this ABI are left out because
+            the kernel does not refuse them either.
+        abi: The kernel's Landlock ABI, at least 1.
+        handle_tcp: Refuse TCP bind and connect, from ABI 4 on.
+
+    Raises:
+        OSError: If the kernel refuses; the process is then not confined.
+    """
+    handled = handled_rights(abi)
+    ruleset = _calls.landlock_ruleset(
+        fs=handled,
+        net=_NET_TCP if handle_tcp else 0,
+        scoped=SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL,
+        abi=abi,
+    )
+    try:
+        for fd, rights in rules:
+            granted = rights & handled
+            if not stat.S_ISDIR(os.fstat(fd).st_mode):
+                granted &= _FILE_RIGHTS
+            if granted:
+                _calls.landlock_allow(ruleset, fd, granted)
+        _calls.landlock_restrict(ruleset)
+    finally:
+        os.close(ruleset)
+
+
+def scope_signals(*, abi: int) -> None:
+    """Forbid this process and what it starts to signal anything outside of itself.
+
+    A later `kill(-1, SIGKILL)` then reaches exactly the processes started since.
+    """
+    ruleset = _calls.landlock_ruleset(fs=0, net=0, scoped=SCOPE_SIGNAL, abi=abi)
+    try:
+        _calls.landlock_restrict(ruleset)
+    finally:
+        os.close(ruleset)

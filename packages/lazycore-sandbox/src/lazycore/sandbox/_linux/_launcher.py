@@ -1,0 +1,287 @@
+"""The launcher: a small process that makes confined children for its caller.
+
+It is single-threaded, imports little, starts with an empty environment, and dies with
+the process that started it, however that one ends. For each run it hands the caller's
+socket to a child in fresh namespaces, of which it keeps some prepared while idle.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import select
+import signal
+import socket
+from typing import NoReturn
+
+from lazycore.sandbox._linux import _calls, _supervisor
+from lazycore.sandbox._linux._mounts import StageError
+from lazycore.sandbox._linux._request import send_answer
+
+ISOLATED = b"N"
+"""All namespaces."""
+HOST_NETWORK = b"H"
+"""All namespaces but the network's."""
+NO_NAMESPACES = b"L"
+"""Landlock and seccomp only."""
+
+_BASE_FLAGS = (
+    _calls.CLONE_NEWUSER
+    | _calls.CLONE_NEWNS
+    | _calls.CLONE_NEWPID
+    | _calls.CLONE_NEWIPC
+    | _calls.CLONE_NEWUTS
+    | _calls.CLONE_NEWCGROUP
+)
+_FLAGS = {
+    ISOLATED: _BASE_FLAGS | _calls.CLONE_NEWNET,
+    HOST_NETWORK: _BASE_FLAGS,
+    NO_NAMESPACES: 0,
+}
+_CHANNEL_FD = 3
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+
+
+class Child:
+    """One child: its process, the channel that hands it a run, its descriptor."""
+
+    def __init__(self, pid: int, pidfd: int, channel: socket.socket) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.channel = channel
+
+    def hand_over(self, run: socket.socket) -> None:
+        """Give the caller the child's pidfd and the child the caller's socket."""
+        _send_fd(run, b'{"pidfd":1}\n', self.pidfd)
+        _send_fd(self.channel, b"r", run.fileno())
+
+    def kill(self) -> None:
+        """Kill the child, and with it its whole pid namespace."""
+        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Release what the launcher holds of a child that was reaped."""
+        self.channel.close()
+        os.close(self.pidfd)
+
+
+def _send_fd(sock: socket.socket, data: bytes, fd: int) -> None:
+    sock.sendmsg(
+        [data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+    )
+
+
+def _receive_fd(sock: socket.socket, size: int) -> tuple[bytes, int]:
+    """Return (data, descriptor), the latter -1 when none came."""
+    data, control, _, _ = sock.recvmsg(
+        size, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC
+    )
+    for level, kind, raw in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            return data, array.array("i", raw[:4])[0]
+    return data, -1
+
+
+class Launcher:
+    """The event loop.
+
+    Args:
+        control: Socket on which the caller asks for runs.
+        caller: pidfd of the caller.
+        prepared: How many children to keep ready.
+    """
+
+    def __init__(self, control: socket.socket, caller: int, prepared: int) -> None:
+        self._control = control
+        self._caller = caller
+        self._wanted = prepared
+        self._ready: list[Child] = []
+        self._busy: dict[int, Child] = {}
+        self._children = _calls.signal_descriptor(signal.SIGCHLD)
+        # poll(2) on this file tells when a mount of this namespace changed:
+        # proc_pid_mountinfo(5).
+        self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Serve until the caller closes the control socket or ends."""
+        poll = select.poll()
+        poll.register(self._control.fileno(), select.POLLIN)
+        poll.register(self._caller, select.POLLIN)
+        poll.register(self._children, select.POLLIN)
+        while True:
+            short = len(self._ready) < self._wanted
+            events = poll.poll(0 if short else None)
+            if not events:
+                self._prepare()
+                continue
+            for fd, _ in events:
+                if fd == self._children:
+                    os.read(self._children, 128 * 16)
+                    self._reap()
+                elif fd == self._caller or not self._serve():
+                    self._shut_down()
+                    return
+
+    def _prepare(self) -> None:
+        try:
+            self._ready.append(self._spawn(ISOLATED))
+        except OSError:
+            # The next run will meet the same refusal and report it.
+            self._wanted = 0
+
+    def _serve(self) -> bool:
+        kind, fd = _receive_fd(self._control, 1)
+        if not kind:
+            return False
+        run = socket.socket(fileno=fd)
+        try:
+            child = self._child_for(kind)
+            self._busy[child.pid] = child
+            child.hand_over(run)
+        except OSError as error:
+            stage = {"stage": "clone", "errno": error.errno or 0, "detail": ""}
+            send_answer(run, {"error": stage})
+        finally:
+            run.close()
+        return True
+
+    def _child_for(self, kind: bytes) -> Child:
+        if kind == ISOLATED and self._ready:
+            if not self._mounts_changed():
+                return self._ready.pop(0)
+            self._discard_ready()
+        return self._spawn(kind)
+
+    def _mounts_changed(self) -> bool:
+        poll = select.poll()
+        poll.register(self._mounts, select.POLLPRI)
+        return bool(poll.poll(0))
+
+    def _discard_ready(self) -> None:
+        while self._ready:
+            child = self._ready.pop()
+            self._busy[child.pid] = child
+            child.kill()
+
+    def _spawn(self, kind: bytes) -> Child:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        identity = (os.geteuid(), os.getegid())
+        pid, pidfd = _calls.clone_with_pidfd(_FLAGS[kind])
+        if not pid:
+            _child(theirs, kind, identity)
+        theirs.close()
+        return Child(pid, pidfd, ours)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            child = self._busy.pop(pid, None)
+            if child is not None:
+                child.close()
+                continue
+            for ready in [item for item in self._ready if item.pid == pid]:
+                # It failed while waiting: do not spin on making more of them.
+                self._ready.remove(ready)
+                ready.close()
+                self._wanted = 0
+
+    def _shut_down(self) -> None:
+        """End every child and wait for the last one."""
+        for child in (*self._ready, *self._busy.values()):
+            child.channel.close()
+        for child in self._ready:
+            child.kill()
+        while True:
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+
+
+def _child(channel: socket.socket, kind: bytes, identity: tuple[int, int]) -> NoReturn:
+    try:
+        fd = os.dup(channel.fileno())
+        if fd != _CHANNEL_FD:
+            os.dup2(fd, _CHANNEL_FD, inheritable=False)
+        _calls.close_from(_CHANNEL_FD + 1)
+        channel.detach()
+        channel = socket.socket(fileno=_CHANNEL_FD)
+        failure = None
+        try:
+            if kind != NO_NAMESPACES:
+                _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
+            _calls.prctl(_calls.PR_SET_DUMPABLE, 1)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            if kind != NO_NAMESPACES:
+                _own_namespaces(identity, network=kind == ISOLATED)
+        except OSError as error:
+            failure = StageError("namespaces", error.errno or 0, str(error.filename))
+        data, fd = _receive_fd(channel, 1)
+        if not data or fd < 0 or _hung_up(channel):
+            os._exit(0)
+        _supervisor.serve_one(socket.socket(fileno=fd), channel, failure)
+    finally:
+        os._exit(0)
+
+
+def _hung_up(channel: socket.socket) -> bool:
+    """Tell whether the launcher died before its death signal was armed."""
+    poll = select.poll()
+    poll.register(channel.fileno(), 0)
+    return bool(poll.poll(0))
+
+
+def _own_namespaces(identity: tuple[int, int], *, network: bool) -> None:
+    """Map this user alone, name the host, bring the private loopback up."""
+    uid, gid = identity
+    # user_namespaces(7): setgroups must be denied before a plain user maps a gid.
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _calls.drop_bounding_set()
+    _calls.set_hostname("sandbox")
+    if network:
+        _loopback_up()
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(fd)
+
+
+def _loopback_up() -> None:
+    import fcntl
+    import struct
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        # netdevice(7): struct ifreq is a 16-byte name and a union of 24 bytes.
+        request = struct.pack("16sH22x", b"lo", _IFF_UP)
+        fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)
+
+
+def main(control_fd: int, caller_fd: int, prepared: int) -> None:
+    """Run a launcher on inherited descriptors until its caller is gone."""
+    import gc
+
+    gc.disable()
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    os.chdir("/")
+    # Without a pid namespace a killed supervisor's orphans come here.
+    _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
+    os.set_inheritable(control_fd, False)  # noqa: FBT003 - the signature of os
+    os.set_inheritable(caller_fd, False)  # noqa: FBT003 - the signature of os
+    Launcher(socket.socket(fileno=control_fd), caller_fd, prepared).run()

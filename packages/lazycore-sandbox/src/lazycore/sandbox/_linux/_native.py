@@ -1,0 +1,161 @@
+"""What the two launcher-based executors share: the request and the result."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
+from lazycore.sandbox._guarantees import required_guarantees
+from lazycore.sandbox._linux._client import LauncherHandle, Outcome, Run
+from lazycore.sandbox._linux._seccomp import build_filter
+from lazycore.sandbox._linux._target import REPLY_FD
+from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lazycore.sandbox._guarantees import Guarantee
+    from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._policy import SandboxPolicy
+    from lazycore.sandbox._preflight import CheckedPolicy
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MACHINE = os.uname().machine
+
+
+class NativeExecutor(BaseSandboxExecutor):
+    """Run targets through a launcher process of this caller's own."""
+
+    def __init__(self, *, allow_degraded: Iterable[Guarantee] = frozenset()) -> None:
+        super().__init__(allow_degraded=allow_degraded)
+        self._launcher = LauncherHandle(prepared=self._prepared())
+
+    @staticmethod
+    def _prepared() -> int:
+        return 0
+
+    def close(self) -> None:
+        """Kill what still runs and end the launcher."""
+        self._launcher.close()
+
+    def run_request(
+        self,
+        kind: bytes,
+        request: Request,
+        checked: CheckedPolicy,
+        *,
+        input_bytes: bytes | None,
+        reply_limit_bytes: int | None,
+        started: float,
+    ) -> SandboxResult:
+        """Hand a finished request to a child and describe how it went."""
+        policy = checked.policy
+        sock, pidfd = self._launcher.open_run(kind)
+        run = Run(
+            sock,
+            pidfd,
+            output_bytes=policy.limits.output_bytes,
+            input_bytes=input_bytes,
+            reply_limit_bytes=reply_limit_bytes,
+        )
+        deadline = None if policy.timeout_s is None else started + policy.timeout_s
+        outcome = run.collect(request, deadline=deadline)
+        return self._result(request["argv"], policy, outcome, started)
+
+    def _result(
+        self, argv: list[str], policy: SandboxPolicy, outcome: Outcome, started: float
+    ) -> SandboxResult:
+        status = outcome.status or 0
+        signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        held = self.probe().guarantees
+        return SandboxResult(
+            argv=tuple(argv),
+            backend=self.name,
+            returncode=None if signalled else os.WEXITSTATUS(status),
+            signal=signalled,
+            stdout=outcome.stdout.data,
+            stderr=outcome.stderr.data,
+            stdout_truncated=outcome.stdout.truncated,
+            stderr_truncated=outcome.stderr.truncated,
+            stdout_total_bytes=outcome.stdout.total_bytes,
+            stderr_total_bytes=outcome.stderr.total_bytes,
+            reply=outcome.reply,
+            reply_truncated=outcome.reply_truncated,
+            timed_out=outcome.timed_out,
+            duration_s=time.monotonic() - started,
+            usage=ResourceUsage(
+                cpu_user_s=outcome.cpu_user_s,
+                cpu_system_s=outcome.cpu_system_s,
+                max_rss_bytes=outcome.max_rss_bytes,
+                processes=outcome.processes,
+            ),
+            violations=tuple(violations(policy, outcome, signalled)),
+            guarantees=held,
+            degraded=required_guarantees(policy) - held,
+            policy_digest=policy.digest,
+        )
+
+
+def violations(
+    policy: SandboxPolicy, outcome: Outcome, signalled: int | None
+) -> Iterable[Violation]:
+    """List the limits and refusals that the end of a run shows."""
+    if outcome.timed_out:
+        yield Violation(kind="timeout", detail=f"{policy.timeout_s} s")
+    by_signal = {
+        signal.SIGXCPU: ("cpu", f"{policy.limits.cpu_s} s"),
+        signal.SIGXFSZ: ("file-size", f"{policy.limits.file_size_bytes} bytes"),
+        signal.SIGSYS: ("syscall", "a foreign system call interface"),
+    }
+    if signalled in by_signal:
+        kind, detail = by_signal[signal.Signals(signalled)]
+        yield Violation(kind=kind, detail=detail)
+    for name, stream in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+        if stream.truncated:
+            yield Violation(kind="output", detail=name)
+
+
+def base_request(
+    argv: tuple[str, ...],
+    policy: SandboxPolicy,
+    *,
+    namespaces: bool,
+    scratch: str,
+    reply: bool,
+) -> Request:
+    """Build the part of a request that does not depend on the mechanism."""
+    env = {
+        "PATH": DEFAULT_PATH,
+        "HOME": scratch,
+        "LANG": "C.UTF-8",
+        "TMPDIR": scratch,
+        **policy.env,
+    }
+    if reply:
+        env[REPLY_VARIABLE] = str(REPLY_FD)
+    limits = policy.limits
+    return {
+        "argv": list(argv),
+        "env": env,
+        "cwd": policy.cwd or scratch,
+        "namespaces": namespaces,
+        "private_umask": False,
+        "limits": {
+            "open_files": limits.open_files,
+            "file_size_bytes": limits.file_size_bytes,
+            "cpu_s": None if limits.cpu_s is None else math.ceil(limits.cpu_s),
+            "address_space_bytes": None,
+            "processes": None,
+        },
+        "filter": build_filter(
+            MACHINE,
+            namespaces=namespaces,
+            allow_inet=policy.allow_network or namespaces,
+            allow_unix=policy.allow_unix_sockets,
+            allow_memfd=policy.allowed_executables is None,
+        ),
+    }

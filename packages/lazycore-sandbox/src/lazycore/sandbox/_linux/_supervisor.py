@@ -1,0 +1,231 @@
+"""Pid 1 of a sandbox, or the subreaper of one without namespaces.
+
+It prepares the confinement, forks the target, reaps, answers a kill request, ends
+what is left, and reports what the run consumed. It runs our code only and holds no
+secret: the launcher that it was forked from started with an empty environment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import socket
+from typing import TYPE_CHECKING, NoReturn
+
+from lazycore.sandbox._linux import _calls, _landlock, _target
+from lazycore.sandbox._linux._mounts import Root, StageError
+from lazycore.sandbox._linux._request import Request, receive_request, send_answer
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._linux._landlock import Rule
+
+KILL = b"k"
+
+
+def serve_one(
+    sock: socket.socket, channel: socket.socket, failure: StageError | None
+) -> NoReturn:
+    """Serve one request and end this process; never returns.
+
+    Args:
+        sock: The caller's end speaks here.
+        channel: Stays open as long as the launcher lives.
+        failure: What already went wrong while the namespaces were prepared.
+    """
+    try:
+        if failure is not None:
+            _fail(sock, failure.stage, failure.code, failure.detail)
+            os._exit(0)
+        try:
+            request, fds = receive_request(sock)
+        except (EOFError, OSError):
+            os._exit(0)
+        try:
+            rules = build(request)
+            Supervisor(sock, channel, request).run(fds, rules)
+        except StageError as error:
+            _fail(sock, error.stage, error.code, error.detail)
+        except OSError as error:
+            _fail(sock, "prepare", error.errno or 0, str(error.filename or ""))
+        except BaseException as error:  # noqa: BLE001 - reported, then the process ends
+            _fail(sock, "prepare", errno.EINVAL, repr(error)[:500])
+    finally:
+        os._exit(0)
+
+
+def _fail(sock: socket.socket, stage: str, code: int, detail: str) -> None:
+    send_answer(sock, {"error": {"stage": stage, "errno": code, "detail": detail}})
+
+
+def build(request: Request) -> list[Rule]:
+    """Make the target's view of the file system; return its Landlock rules."""
+    if not request["namespaces"]:
+        return _open_rules(request)
+    root = Root(executable=True)
+    for kind, path, is_dir, device, inode in request["system"]:
+        _step(root, kind, path, is_dir, device, inode)
+    for path, target in request["links"]:
+        root.link(path, target)
+    for path, content in request["files"]:
+        root.file(path, content)
+    root.devices()
+    root.processes(
+        pid_max=request["pid_max"], hide_secrets=request["hide_proc_secrets"]
+    )
+    root.scratch(request["scratch_bytes"])
+    for kind, path, is_dir, device, inode in request["binds"]:
+        _step(root, kind, path, is_dir, device, inode)
+    root.enter()
+    return root.rules
+
+
+def _step(
+    root: Root, kind: str, path: str, is_dir: bool, device: int, inode: int
+) -> None:
+    try:
+        if kind == "mask":
+            root.mask(path, is_dir=is_dir, device=device, inode=inode)
+        else:
+            root.bind(
+                path,
+                is_dir=is_dir,
+                device=device,
+                inode=inode,
+                writable=kind in {"write", "pin"},
+            )
+    except OSError as error:
+        raise StageError(kind, error.errno or 0, path) from error
+
+
+def _open_rules(request: Request) -> list[Rule]:
+    rules: list[Rule] = []
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    for path, rights, device, inode in request["rules"]:
+        fd = _calls.open_beneath_root(path, root)
+        info = os.fstat(fd)
+        if inode and (info.st_dev, info.st_ino) != (device, inode):
+            raise StageError("replaced", errno.ESTALE, path)
+        rules.append((fd, rights))
+    os.close(root)
+    return rules
+
+
+class Supervisor:
+    """Fork the target, watch it to its end, end what it left, report."""
+
+    def __init__(
+        self, sock: socket.socket, channel: socket.socket, request: Request
+    ) -> None:
+        self._sock = sock
+        self._channel = channel
+        self._scoped = False
+        self._request = request
+        self._target = 0
+        self._status: int | None = None
+        self._user_s = 0.0
+        self._system_s = 0.0
+        self._max_rss = 0
+
+    def run(self, fds: list[int], rules: list[Rule]) -> None:
+        """Run the target to its end and send the final answer."""
+        if not self._request["namespaces"]:
+            _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
+            self._scope_signals()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        children = _calls.signal_descriptor(signal.SIGCHLD)
+        status_read, status_write = os.pipe2(os.O_CLOEXEC)
+        self._target = os.fork()
+        if not self._target:
+            _target.become(self._request, fds, status_write, rules)
+        os.close(status_write)
+        for fd in fds:
+            os.close(fd)
+        failure = self._watch(children, status_read)
+        self._end_all()
+        if failure:
+            stage, code, detail = (failure.decode("utf-8", "replace").split("\0"))[:3]
+            _fail(self._sock, stage, int(code), detail)
+            return
+        send_answer(
+            self._sock,
+            {
+                "status": self._status,
+                "cpu_user_s": self._user_s,
+                "cpu_system_s": self._system_s,
+                "max_rss_bytes": self._max_rss,
+                "processes": _last_pid() - 1 if self._request["namespaces"] else 0,
+            },
+        )
+
+    def _watch(self, children: int, status: int) -> bytes:
+        """Wait for the target's end or a kill request; return a failed start."""
+        poll = select.poll()
+        poll.register(children, select.POLLIN)
+        poll.register(self._sock.fileno(), select.POLLIN)
+        poll.register(self._channel.fileno(), select.POLLIN)
+        failure = b""
+        while self._status is None:
+            for fd, _ in poll.poll():
+                if fd == children:
+                    os.read(children, 128 * 16)
+                    self._reap(block=False)
+                else:
+                    # A kill request, or the caller or the launcher is gone.
+                    self._end_all()
+        while chunk := os.read(status, 4096):
+            failure += chunk
+        os.close(status)
+        return failure
+
+    def _reap(self, *, block: bool) -> None:
+        """Collect the dead; with `block`, all of them."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, 0 if block else os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            self._user_s += usage.ru_utime
+            self._system_s += usage.ru_stime
+            self._max_rss = max(self._max_rss, usage.ru_maxrss * 1024)
+            if pid == self._target:
+                self._status = status
+
+    def _end_all(self) -> None:
+        """Kill every process of the run at once and reap them all."""
+        if self._request["namespaces"]:
+            if os.getpid() != 1:
+                raise StageError("pid namespace", errno.EINVAL)
+        elif not self._scoped:
+            raise StageError("signal scope", errno.EINVAL)
+        try:
+            # kill(2): every process but the caller that it may signal: in a pid
+            # namespace those are its members, under a signal scope those started
+            # inside it. The kernel walks the list under one lock, so a fork bomb
+            # does not outrun it.
+            os.kill(-1, signal.SIGKILL)
+        except (PermissionError, ProcessLookupError):
+            pass  # nothing is left that it may signal
+        self._reap(block=True)
+
+    def _scope_signals(self) -> None:
+        """Enter a signal scope and prove, once, that kill(-1) cannot leave it."""
+        launcher = os.getppid()
+        os.kill(launcher, 0)
+        _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
+        _landlock.scope_signals(abi=self._request["landlock_abi"])
+        try:
+            os.kill(launcher, 0)
+        except PermissionError:
+            self._scoped = True
+        else:
+            raise StageError("signal scope", errno.ENOTSUP)
+
+
+def _last_pid() -> int:
+    """Return the last number this pid namespace gave out: proc_loadavg(5)."""
+    with open("/proc/loadavg", "rb") as file:
+        return int(file.read().split()[4])

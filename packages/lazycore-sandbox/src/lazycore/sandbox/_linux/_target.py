@@ -1,0 +1,156 @@
+"""The last steps in the process that becomes the target.
+
+Order: descriptors, limits, capabilities, no_new_privs, Landlock, seccomp, exec. Every
+failure before exec is reported and ends the process; none is passed over.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+from typing import TYPE_CHECKING, NoReturn
+
+from lazycore.sandbox._linux import _calls, _landlock
+from lazycore.sandbox._linux._mounts import StageError
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._linux._landlock import Rule
+    from lazycore.sandbox._linux._request import Request
+
+REPLY_FD = 3
+_STATUS_FD = 4
+
+
+def become(
+    request: Request, fds: list[int], status: int, rules: list[Rule]
+) -> NoReturn:
+    """Turn this freshly forked process into the target; never returns."""
+    status_fd = status
+    try:
+        try:
+            status_fd = arrange_descriptors(fds, status)
+            confine(request, rules)
+            execute(request)
+        except StageError as error:
+            report(status_fd, error.stage, error.code, error.detail)
+        except OSError as error:
+            report(status_fd, "confine", error.errno or 0, str(error.filename or ""))
+        except BaseException as error:  # noqa: BLE001 - anything else must not run on
+            report(status_fd, "confine", errno.EINVAL, type(error).__name__)
+    finally:
+        os._exit(127)
+
+
+def report(status: int, stage: str, code: int, detail: str) -> None:
+    """Tell the supervisor why the target was not started."""
+    os.write(status, f"{stage}\0{code}\0{detail}".encode("utf-8", "replace")[:4000])
+
+
+def arrange_descriptors(fds: list[int], status: int) -> int:
+    """Put stdin, stdout, stderr and the reply pipe on 0 to 3, status on 4.
+
+    Everything else stays open only until `confine` has used it: the rules'
+    descriptors lie above.
+    """
+    # Lift all sources above the destinations first, so that no dup2 hits one.
+    lifted = [_lift(fd) for fd in (*fds, status)]
+    for destination, source in enumerate(lifted[:-1]):
+        os.dup2(source, destination, inheritable=True)
+    os.dup2(lifted[-1], _STATUS_FD, inheritable=False)
+    if len(lifted) == 4:
+        os.close(REPLY_FD)
+    return _STATUS_FD
+
+
+def _lift(fd: int) -> int:
+    import fcntl
+
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+
+
+def confine(request: Request, rules: list[Rule]) -> None:
+    """Give up everything that the policy does not grant. There is no way back."""
+    os.setsid()
+    os.umask(0o077 if request["private_umask"] else 0o022)
+    for number in signal.valid_signals():
+        if number not in {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _limit(request["limits"])
+    _chdir(request["cwd"])
+    # Landlock cannot open an attribute of a mount it has not seen: rules hold
+    # descriptors made by the supervisor.
+    _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
+    if request["namespaces"]:
+        _calls.drop_capabilities()
+    else:
+        _drop_without_namespace()
+    if request["landlock_abi"]:
+        _landlock.confine(
+            rules, abi=request["landlock_abi"], handle_tcp=request["handle_tcp"]
+        )
+    _calls.close_from(_STATUS_FD + 1)
+    _calls.install_filter(request["filter"])
+
+
+def _drop_without_namespace() -> None:
+    """Drop what a root caller holds; a plain caller holds nothing."""
+    _calls.prctl(_calls.PR_CAP_AMBIENT, _calls.PR_CAP_AMBIENT_CLEAR_ALL)
+    try:
+        _calls.prctl(_calls.PR_SET_SECUREBITS, _calls.SECUREBITS_LOCKED_DOWN)
+        _calls.drop_bounding_set()
+    except PermissionError:
+        # Without CAP_SETPCAP. no_new_privs keeps exec from adding capabilities
+        # to the empty sets that follow.
+        pass
+    _calls.clear_capability_sets()
+
+
+def _limit(limits: dict[str, int | None]) -> None:
+    bounds = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits["open_files"],
+        resource.RLIMIT_FSIZE: limits["file_size_bytes"],
+        resource.RLIMIT_CPU: limits["cpu_s"],
+        resource.RLIMIT_AS: limits["address_space_bytes"],
+        resource.RLIMIT_NPROC: limits["processes"],
+    }
+    for which, bound in bounds.items():
+        if bound is None:
+            continue
+        _, hard = resource.getrlimit(which)
+        if hard != resource.RLIM_INFINITY:
+            bound = min(bound, hard)
+        resource.setrlimit(which, (bound, bound))
+
+
+def _chdir(path: str) -> None:
+    try:
+        os.chdir(path)
+    except OSError as error:
+        raise StageError("cwd", error.errno or 0, path) from error
+
+
+def execute(request: Request) -> NoReturn:
+    """Replace this process by the program, looked up in the target's PATH."""
+    argv: list[str] = request["argv"]
+    env: dict[str, str] = request["env"]
+    program = argv[0]
+    if "/" in program:
+        candidates = [program]
+    else:
+        folders = env.get("PATH", "").split(":")
+        candidates = [f"{folder}/{program}" for folder in folders if folder]
+    found = errno.ENOENT
+    for candidate in candidates:
+        try:
+            os.execve(candidate, argv, env)  # noqa: S606 - no shell is the point
+        except OSError as error:
+            code = error.errno or errno.EINVAL
+            if code not in {errno.ENOENT, errno.ENOTDIR}:
+                found = code
+                if code != errno.EACCES:
+                    break
+    raise StageError("exec", found, program)
