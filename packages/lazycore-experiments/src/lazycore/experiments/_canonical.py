@@ -160,10 +160,8 @@ def freeze(value: object) -> Any:  # JSON in, the same JSON in read-only types o
         >>> freeze({"a": [1, 2]})
         mappingproxy({'a': (1, 2)})
     """
-    if (
-        value is None
-        or (isinstance(value, bool | str)
-        and not isinstance(value, enum.Enum))
+    if value is None or (
+        isinstance(value, bool | str) and not isinstance(value, enum.Enum)
     ):
         return value
     if isinstance(value, int | float) and not isinstance(value, enum.Enum):

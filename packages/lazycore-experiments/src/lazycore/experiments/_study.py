@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._canonical import freeze, thaw
@@ -23,7 +23,10 @@ __all__ = [
     "Study",
 ]
 
-_EMPTY: Mapping[str, Any] = freeze({})
+
+def _empty() -> Mapping[str, Any]:
+    empty: Mapping[str, Any] = freeze({})
+    return empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class Arm:
     entrypoint: str
     arguments: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
-    parameters: Mapping[str, Any] = _EMPTY
+    parameters: Mapping[str, Any] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ class Benchmark:
     title: str
     units: tuple[str, ...]
     block_size: int = 1
-    parameters: Mapping[str, Any] = _EMPTY
+    parameters: Mapping[str, Any] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +80,10 @@ class Metric:
         kind: ``binary`` or ``real``.
         primary: Whether the verdict rests on it.
         equivalence_margin: Differences below it count as none, or None.
-        failed_value: The score of a failed arm under the policy ``score``.
-        worst_value: The score of a failed arm under ``worst-case``, or None.
+        failed_value: The score of a failed arm under the policy ``score``; None for
+            a minimised metric that names none.
+        worst_value: The score of a failed arm under ``worst-case``; None takes the
+            worst value seen.
     """
 
     name: str
@@ -87,7 +92,7 @@ class Metric:
     kind: str = "real"
     primary: bool = False
     equivalence_margin: float | None = None
-    failed_value: float = 0.0
+    failed_value: float | None = 0.0
     worst_value: float | None = None
 
 

@@ -93,7 +93,19 @@ def study_from_document(document: object, *, path: Path | None = None) -> Study:
     )
     head.done()
     root.done()
+    _check_failed_scores(root, study)
     return study
+
+
+def _check_failed_scores(root: StrictTable, study: Study) -> None:
+    """Refuse a policy under which a failing arm would look good."""
+    for metric in study.metrics:
+        if study.analysis.failed_arms == "score" and metric.failed_value is None:
+            raise root.error(
+                f"metrics.{metric.name}.failed_value",
+                "missing; 0 is the best a minimised metric can be, so say what a "
+                "failed arm scores, or set failed_arms = 'drop-pair'",
+            )
 
 
 def _arms(root: StrictTable) -> tuple[Arm, ...]:
@@ -198,18 +210,22 @@ def _unit_file(table: StrictTable, path: Path) -> list[str]:
 def _metrics(root: StrictTable) -> tuple[Metric, ...]:
     metrics = []
     for name, table in root.named_tables("metrics", "metric_order"):
+        goal = table.one_of("goal", str, ("maximize", "minimize"), "maximize")
         metrics.append(
             Metric(
                 name=name,
                 title=table.take("title", str, name),
-                goal=table.one_of("goal", str, ("maximize", "minimize"), "maximize"),
+                goal=goal,
                 kind=table.one_of("kind", str, ("binary", "real"), "real"),
                 primary=table.take("primary", bool, default=False),
                 equivalence_margin=table.number(
                     "equivalence_margin", float, None, above=0
                 ),
                 failed_value=table.number(
-                    "failed_value", float, 0.0, above=-_UNLIMITED
+                    "failed_value",
+                    float,
+                    0.0 if goal == "maximize" else None,
+                    above=-_UNLIMITED,
                 ),
                 worst_value=table.number("worst_value", float, None, above=-_UNLIMITED),
             )

@@ -1,0 +1,103 @@
+"""Pin the interpreter that runs the workers: binary, libraries, standard library.
+
+The executable of a modern Python is often a small launcher; the interpreter proper
+lies in libpython and the standard library. So the link closure is read from the
+memory map of a bare interpreter, and the standard library's files are hashed too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from lazycore.experiments._canonical import digest
+from lazycore.experiments._errors import ArtifactError
+
+__all__ = ["hash_file", "pin_interpreter", "pin_standard_library"]
+
+_MAPS = "import sys; sys.stdout.write(open('/proc/self/maps').read())"
+_SKIPPED = {"__pycache__", "site-packages", "dist-packages", "test", "tests"}
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file's content.
+
+    Raises:
+        ArtifactError: The file can't be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ArtifactError(f"{path}: {error.strerror}") from error
+
+
+def pin_interpreter(executable: str = sys.executable) -> dict[str, Any]:
+    """Return name, version and digests of an interpreter; no path enters.
+
+    The closure lists file name and digest of every object the dynamic loader maps
+    into a bare interpreter. On systems without ``/proc`` it holds the executable
+    and the shared library that `sysconfig` names.
+
+    Raises:
+        ArtifactError: The interpreter does not start or can't be read.
+    """
+    binary = Path(executable).resolve()
+    objects = {binary} | _mapped_objects(executable)
+    closure = sorted([path.name, hash_file(path)] for path in objects)
+    library = pin_standard_library()
+    return {
+        "implementation": platform.python_implementation(),
+        "version": platform.python_version(),
+        "executable_sha256": hash_file(binary),
+        "closure": closure,
+        "standard_library_sha256": library,
+    }
+
+
+def pin_standard_library() -> str:
+    """Return one digest over every source and extension of the standard library.
+
+    Bytecode caches and the library's own tests are left out.
+    """
+    root = Path(os.__file__).parent
+    rows: list[list[str]] = []
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(name for name in names if name not in _SKIPPED)
+        for name in sorted(files):
+            path = Path(folder, name)
+            if path.is_file() and not name.endswith(".pyc"):
+                rows.append([path.relative_to(root).as_posix(), hash_file(path)])
+    return digest(rows)
+
+
+def _mapped_objects(executable: str) -> set[Path]:
+    if not Path("/proc/self/maps").exists():
+        import sysconfig
+
+        library = sysconfig.get_config_var("LDLIBRARY")
+        folder = sysconfig.get_config_var("LIBDIR")
+        found = Path(str(folder), str(library))
+        return {found.resolve()} if library and folder and found.is_file() else set()
+    done = subprocess.run(
+        [executable, "-I", "-S", "-B", "-c", _MAPS],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={},
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ArtifactError(f"{executable}: the interpreter does not start")
+    paths = set()
+    for line in done.stdout.splitlines():
+        fields = line.split(maxsplit=5)
+        # Only executable mappings are code; locale archives and caches are not.
+        if len(fields) == 6 and fields[5].startswith(b"/") and b"x" in fields[1]:
+            paths.add(Path(os.fsdecode(fields[5])))
+    return paths
