@@ -1,0 +1,379 @@
+"""Compare every arm of a run with its baseline, benchmark by benchmark."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lazycore.experiments._multiplicity import benjamini_hochberg, holm
+from lazycore.experiments._paired_summary import PairedSummary, summarise
+from lazycore.experiments._pairing import (
+    FailedArms,
+    PairedUnit,
+    Scores,
+    index_rows,
+    pair_units,
+)
+from lazycore.experiments._verdict import Verdict, headline, judge, sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from lazycore.experiments._results import ResultRow
+    from lazycore.experiments._study import Metric, Study
+
+__all__ = ["Comparison", "PairedResult", "Sensitivity", "compare_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """The same comparison under another treatment of failed or retried arms.
+
+    Attributes:
+        name: ``score``, ``drop-pair``, ``worst-case`` or ``without retried units``.
+        units: Units that count.
+        difference: Mean paired difference, or None without a unit.
+        interval: Its interval, or None.
+        p_value: p of "no difference", not corrected, or None.
+        declared: Whether the study declared this policy: the verdict rests on it.
+    """
+
+    name: str
+    units: int
+    difference: float | None
+    interval: tuple[float, float] | None
+    p_value: float | None
+    declared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedResult:
+    """One arm against the baseline on one benchmark and metric.
+
+    Attributes:
+        arm: Name of the arm.
+        arm_title: What people read.
+        benchmark: Benchmark id as in the rows.
+        benchmark_title: What people read.
+        metric: Metric name.
+        metric_title: What people read.
+        kind: ``binary`` or ``real``.
+        goal: ``maximize`` or ``minimize``.
+        primary: Whether it belongs to the declared family.
+        verdict: What was shown; of a metric that is not primary, exploratory.
+        units: Clusters that count.
+        seeds: Replicates inside a unit.
+        failed_pairs: Pairs in which an arm failed.
+        baseline_mean: Mean over the units.
+        candidate_mean: Mean over the units.
+        difference: Candidate minus baseline, whatever the goal.
+        interval: Cluster-bootstrap interval of the difference, or None.
+        confidence: Level of the interval.
+        interval_method: How the interval was made.
+        p_value: p of "no difference", or None without a unit.
+        p_adjusted: The same corrected: Holm over the primaries,
+            Benjamini-Hochberg over the rest.
+        p_method: How the p was made.
+        mcnemar_p: Exact McNemar p of a one-seed binary metric, or None.
+        wilcoxon_p: Secondary signed-rank p, or None.
+        wins: Units on which the arm was better.
+        ties: Units without a difference.
+        losses: Units on which the arm was worse.
+        margin: Declared equivalence margin, or None.
+        equivalence_p: p of "as large as the margin", Holm-corrected, or None.
+        within_margin: Whether that p is at most alpha.
+        detectable: Difference that so many units with this spread show with 80 %
+            power, or None.
+        sensitivity: Other treatments of failed and retried arms.
+        paired: The units behind it.
+    """
+
+    arm: str
+    arm_title: str
+    benchmark: str
+    benchmark_title: str
+    metric: str
+    metric_title: str
+    kind: str
+    goal: str
+    primary: bool
+    verdict: Verdict
+    units: int
+    seeds: int
+    failed_pairs: int
+    baseline_mean: float | None
+    candidate_mean: float | None
+    difference: float | None
+    interval: tuple[float, float] | None
+    confidence: float
+    interval_method: str
+    p_value: float | None
+    p_adjusted: float | None
+    p_method: str
+    mcnemar_p: float | None
+    wilcoxon_p: float | None
+    wins: int
+    ties: int
+    losses: int
+    margin: float | None
+    equivalence_p: float | None
+    within_margin: bool
+    detectable: float | None
+    sensitivity: tuple[Sensitivity, ...]
+    paired: tuple[PairedUnit, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its evidence."""
+        return sentence(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All comparisons of a run.
+
+    Attributes:
+        results: Primary comparisons first, in the study's order.
+        headline: One sentence over the primaries.
+        interim: Whether the run is not complete, so that no p holds its level.
+        alpha: Level of the family.
+        failed_arms: The declared policy.
+        resamples: Bootstrap and permutation draws.
+    """
+
+    results: tuple[PairedResult, ...]
+    headline: str
+    interim: bool
+    alpha: float
+    failed_arms: str
+    resamples: int
+
+    @property
+    def primary(self) -> tuple[PairedResult, ...]:
+        """The comparisons that the headline rests on."""
+        return tuple(result for result in self.results if result.primary)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the units as JSON-able data."""
+        results = []
+        for result in self.results:
+            document = asdict(replace(result, paired=()))
+            del document["paired"]
+            document["verdict"] = result.verdict.value
+            document["sentence"] = result.sentence
+            results.append(document)
+        return {
+            "headline": self.headline,
+            "interim": self.interim,
+            "alpha": self.alpha,
+            "failed_arms": self.failed_arms,
+            "resamples": self.resamples,
+            "results": results,
+        }
+
+
+def compare_rows(
+    study: Study, rows: Iterable[ResultRow], *, seed: str, interim: bool = False
+) -> Comparison:
+    """Compare every arm of the rows with the study's baseline.
+
+    Args:
+        study: The study that made the rows.
+        rows: Result rows in any order.
+        seed: What the resampling depends on: the lock's digest.
+        interim: Whether rows are still missing.
+    """
+    index = index_rows(rows)
+    found = [
+        _one(
+            study,
+            arm.name,
+            benchmark,
+            metric,
+            index.get((benchmark, metric.name), {}),
+            seed=seed,
+        )
+        for metric in sorted(study.metrics, key=lambda metric: not metric.primary)
+        for benchmark in _benchmarks(study, index)
+        for arm in study.arms
+        if arm.name != study.baseline
+    ]
+    results = _corrected(found, alpha=study.analysis.alpha)
+    return Comparison(
+        results=tuple(results),
+        headline=headline([r for r in results if r.primary], interim=interim),
+        interim=interim,
+        alpha=study.analysis.alpha,
+        failed_arms=study.analysis.failed_arms,
+        resamples=study.analysis.resamples,
+    )
+
+
+def _benchmarks(study: Study, index: dict[tuple[str, str], Any]) -> list[str]:
+    """Return the benchmark ids of the rows, model slots included, in study order."""
+    slots = [m.slot for m in study.models] if len(study.models) > 1 else []
+    declared = [
+        f"{benchmark.id}@{slot}" if slot else benchmark.id
+        for benchmark in study.benchmarks
+        for slot in slots or [""]
+    ]
+    others = sorted({benchmark for benchmark, _ in index} - set(declared))
+    return declared + others
+
+
+def _one(
+    study: Study,
+    arm: str,
+    benchmark: str,
+    metric: Metric,
+    scores: dict[str, Scores],
+    *,
+    seed: str,
+) -> PairedResult:
+    declared = FailedArms(study.analysis.failed_arms)
+    baseline, candidate = scores.get(study.baseline, {}), scores.get(arm, {})
+
+    def run(policy: FailedArms) -> tuple[PairedUnit, ...]:
+        return pair_units(baseline, candidate, metric, policy)
+
+    def summary(units: Sequence[PairedUnit], name: str) -> PairedSummary:
+        return summarise(
+            [unit.difference for unit in units],
+            binary=metric.kind == "binary",
+            one_seed=all(len(unit.cells) == 1 for unit in units),
+            margin=metric.equivalence_margin,
+            confidence=study.analysis.confidence,
+            resamples=study.analysis.resamples,
+            seed=(seed, arm, benchmark, metric.name, name),
+        )
+
+    pairs = baseline.keys() & candidate.keys()
+    failed = sum(
+        baseline[key].value is None or candidate[key].value is None for key in pairs
+    )
+    units = run(declared)
+    main = summary(units, declared)
+    sign = 1 if metric.goal == "maximize" else -1
+    gains = [sign * unit.difference for unit in units]
+    name, _, slot = benchmark.partition("@")
+    titles = {b.id: b.title for b in study.benchmarks}
+    title = titles.get(name, name)
+    return PairedResult(
+        arm=arm,
+        arm_title=study.arm(arm).title,
+        benchmark=benchmark,
+        benchmark_title=f"{title} ({slot})" if slot else title,
+        metric=metric.name,
+        metric_title=metric.title,
+        kind=metric.kind,
+        goal=metric.goal,
+        primary=metric.primary,
+        verdict=Verdict.NOT_MEASURED,
+        units=len(units),
+        seeds=len({seed_of for _, seed_of in pairs}),
+        failed_pairs=failed,
+        baseline_mean=_mean([unit.baseline for unit in units]),
+        candidate_mean=_mean([unit.candidate for unit in units]),
+        difference=main.difference,
+        interval=main.interval,
+        confidence=study.analysis.confidence,
+        interval_method=main.interval_method,
+        p_value=main.p_value,
+        p_adjusted=None,
+        p_method=main.p_method,
+        mcnemar_p=main.mcnemar_p,
+        wilcoxon_p=main.wilcoxon_p,
+        wins=sum(gain > 0 for gain in gains),
+        ties=sum(gain == 0 for gain in gains),
+        losses=sum(gain < 0 for gain in gains),
+        margin=metric.equivalence_margin,
+        equivalence_p=main.equivalence_p,
+        within_margin=False,
+        detectable=main.detectable,
+        sensitivity=_sensitivity(
+            units,
+            {p: run(p) for p in _policies(metric)} if failed else {},
+            declared,
+            summary=summary,
+        ),
+        paired=units,
+    )
+
+
+def _policies(metric: Metric) -> tuple[FailedArms, ...]:
+    """Return the policies that a metric has a value for."""
+    scored = metric.failed_value is not None
+    return tuple(p for p in FailedArms if scored or p is not FailedArms.SCORE)
+
+
+def _sensitivity(
+    units: tuple[PairedUnit, ...],
+    policies: Mapping[FailedArms, tuple[PairedUnit, ...]],
+    declared: FailedArms,
+    *,
+    summary: Callable[[Sequence[PairedUnit], str], PairedSummary],
+) -> tuple[Sensitivity, ...]:
+    """Return every policy where an arm failed, and the run without its retries."""
+    found = [
+        _row(policy.value, chosen, summary(chosen, policy), policy is declared)
+        for policy, chosen in policies.items()
+    ]
+    once = tuple(unit for unit in units if not unit.retried)
+    if len(once) < len(units):
+        name = "without retried units"
+        found.append(_row(name, once, summary(once, name), declared=False))
+    return tuple(found)
+
+
+def _row(
+    name: str,
+    units: Sequence[PairedUnit],
+    found: PairedSummary,
+    declared: bool,  # noqa: FBT001 - private, called in one place
+) -> Sensitivity:
+    return Sensitivity(
+        name=name,
+        units=len(units),
+        difference=found.difference,
+        interval=found.interval,
+        p_value=found.p_value,
+        declared=declared,
+    )
+
+
+def _corrected(found: list[PairedResult], *, alpha: float) -> list[PairedResult]:
+    """Fill in corrected p-values and verdicts, family by family."""
+    p_values: dict[int, float] = {}
+    equivalence: dict[int, float] = {}
+    for primary, correct in ((True, holm), (False, benjamini_hochberg)):
+        family = [i for i, r in enumerate(found) if r.primary is primary]
+        for values, target in (("p_value", p_values), ("equivalence_p", equivalence)):
+            tested = [i for i in family if getattr(found[i], values) is not None]
+            adjusted = correct([getattr(found[i], values) for i in tested])
+            target.update(zip(tested, adjusted, strict=True))
+    results = []
+    for i, result in enumerate(found):
+        sign = 1 if result.goal == "maximize" else -1
+        margin_p = equivalence.get(i)
+        verdict = judge(
+            gain=None if result.difference is None else sign * result.difference,
+            interval=result.interval,
+            p_adjusted=p_values.get(i),
+            equivalence_p_adjusted=margin_p,
+            alpha=alpha,
+        )
+        results.append(
+            replace(
+                result,
+                p_adjusted=p_values.get(i),
+                equivalence_p=margin_p,
+                within_margin=margin_p is not None and margin_p <= alpha,
+                verdict=verdict,
+            )
+        )
+    return results
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,92 @@
+"""Write measured numbers for people: signs, percentage points, p-values, durations."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "amount",
+    "bytes_text",
+    "duration",
+    "joined",
+    "level_text",
+    "p_text",
+    "plural",
+    "span",
+]
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def amount(value: float, *, kind: str) -> str:
+    """Return a signed difference: percentage points of a binary metric, else plain."""
+    shown = f"{100 * value:+.1f}" if kind == "binary" else _plain(value)
+    if float(shown) == 0:
+        shown = shown.lstrip("+-")
+    text = shown.replace("-", MINUS)
+    return f"{text} pp" if kind == "binary" else text
+
+
+def span(interval: tuple[float, float], *, kind: str) -> str:
+    """Return both ends of an interval; the unit is written once."""
+    low, high = (amount(value, kind=kind) for value in interval)
+    return f"{low.removesuffix(' pp')} to {high}"
+
+
+def level_text(value: float, *, kind: str) -> str:
+    """Return the level of a metric: a percentage of a binary metric, else plain."""
+    return f"{100 * value:.1f} %" if kind == "binary" else _plain(value).lstrip("+")
+
+
+def p_text(p_value: float | None) -> str:
+    """Return ``p = 0.034`` or ``p < 0.001``."""
+    if p_value is None:
+        return "p unknown"
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration with the unit that fits."""
+    if seconds < 0.9995:
+        return f"{1000 * seconds:.3g} ms" if seconds < 0.0995 else f"{seconds:.2f} s"
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 90:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def bytes_text(size: float) -> str:
+    """Return a number of bytes with a binary unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if size >= 10 else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, thousands set apart."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Join names as a sentence does."""
+    if len(names) < 3:
+        return " and ".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _plain(value: float) -> str:
+    """Return three significant digits with a sign, without an exponent if short."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    if -4 <= digits <= 7:
+        return f"{value:+.{max(0, digits)}f}"
+    return f"{value:+.2e}"

@@ -1,0 +1,133 @@
+"""Put a paired result into one sentence that claims no more than was shown."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from lazycore.experiments._numbers import amount, joined, p_text, plural, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazycore.experiments._comparison import PairedResult
+
+__all__ = ["Verdict", "headline", "judge", "sentence"]
+
+
+class Verdict(StrEnum):
+    """What a comparison showed.
+
+    Examples:
+        >>> Verdict.HELPS.value
+        'helps'
+    """
+
+    HELPS = "helps"
+    """Better than the baseline: the interval excludes 0 and the adjusted p agrees."""
+    HARMS = "harms"
+    """Worse than the baseline, by the same rule."""
+    EQUIVALENT = "equivalent within margin"
+    """The difference is shown to be smaller than the declared margin."""
+    NO_DIFFERENCE = "no difference shown"
+    """Neither of the above was shown; that is no proof of equality."""
+    NOT_MEASURED = "not measured"
+    """No pair of results exists."""
+
+
+def judge(
+    *,
+    gain: float | None,
+    interval: tuple[float, float] | None,
+    p_adjusted: float | None,
+    equivalence_p_adjusted: float | None,
+    alpha: float,
+) -> Verdict:
+    """Return the verdict of one comparison.
+
+    Args:
+        gain: Mean paired difference, positive where the candidate is better.
+        interval: Its interval, or None where every unit differed by the same amount.
+        p_adjusted: p of "no difference", corrected for its family.
+        equivalence_p_adjusted: p of "as large as the margin", corrected, or None.
+        alpha: Level of the family.
+    """
+    if gain is None or p_adjusted is None:
+        return Verdict.NOT_MEASURED
+    excludes_none = interval is None or interval[0] > 0 or interval[1] < 0
+    if p_adjusted <= alpha and gain != 0 and excludes_none:
+        return Verdict.HELPS if gain > 0 else Verdict.HARMS
+    if equivalence_p_adjusted is not None and equivalence_p_adjusted <= alpha:
+        return Verdict.EQUIVALENT
+    return Verdict.NO_DIFFERENCE
+
+
+def sentence(result: PairedResult) -> str:
+    """Return one sentence for one comparison, numbers included."""
+    place = f"{result.arm_title} on {result.benchmark_title}"
+    if result.difference is None:
+        return f"{place}: not measured, no unit has a result under both arms."
+    size = f"{result.metric_title} {amount(result.difference, kind=result.kind)}"
+    seeds = f" x {plural(result.seeds, 'seed')}" if result.seeds > 1 else ""
+    level = f"{100 * result.confidence:g} %"
+    within = (
+        f"{level} interval {span(result.interval, kind=result.kind)}"
+        if result.interval
+        else "no interval: every unit differed by the same amount"
+    )
+    evidence = (
+        f"{size} ({within}, {plural(result.units, 'unit')}{seeds}, "
+        f"adjusted {p_text(result.p_adjusted)})"
+    )
+    match result.verdict:
+        case Verdict.HELPS | Verdict.HARMS:
+            small = (
+                ", though by less than the margin that was declared to matter"
+                if result.within_margin
+                else ""
+            )
+            return f"{place} {result.verdict.value}: {evidence}{small}."
+        case Verdict.EQUIVALENT:
+            margin = amount(result.margin or 0.0, kind=result.kind).lstrip("+")
+            return f"{place} is equivalent within {margin}: {evidence}."
+        case _:
+            return f"{place}: no difference shown: {evidence}."
+
+
+def headline(results: Sequence[PairedResult], *, interim: bool) -> str:
+    """Return the sentence that opens a report: one clause per verdict.
+
+    Args:
+        results: The primary comparisons.
+        interim: Whether cells are still missing.
+    """
+    parts = []
+    arms = list(dict.fromkeys(result.arm_title for result in results))
+    for arm in arms:
+        clauses = []
+        mine = [result for result in results if result.arm_title == arm]
+        for verdict, words in (
+            (Verdict.HELPS, "helps on"),
+            (Verdict.HARMS, "harms on"),
+            (Verdict.EQUIVALENT, "is equivalent within the margin on"),
+            (Verdict.NO_DIFFERENCE, "no difference shown on"),
+            (Verdict.NOT_MEASURED, "not measured on"),
+        ):
+            places = [_place(r, mine) for r in mine if r.verdict is verdict]
+            if places:
+                clauses.append(f"{words} {joined(places)}")
+        text = (
+            f"{arm} {clauses[0]}" if clauses[0][0] in "hi" else f"{arm}: {clauses[0]}"
+        )
+        text = "; ".join([text, *clauses[1:]])
+        if not any(r.verdict is Verdict.HARMS for r in mine):
+            text += "; no harm shown" if len(clauses) > 1 else ""
+        parts.append(f"{text}.")
+    prefix = "Interim look, no verdict is final: " if interim else ""
+    return prefix + " ".join(parts)
+
+
+def _place(result: PairedResult, results: Sequence[PairedResult]) -> str:
+    several = len({r.metric for r in results}) > 1
+    name = result.benchmark_title
+    return f"{name} ({result.metric_title})" if several else name
