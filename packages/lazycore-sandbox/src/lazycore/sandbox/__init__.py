@@ -1,36 +1,73 @@
 """Run untrusted commands and callables under one policy; it fails closed."""
 
-from lazycore.sandbox._errors import (
-    SandboxBackendUnavailableError,
-    SandboxCallableError,
-    SandboxCommandFailedError,
-    SandboxCommandNotFoundError,
-    SandboxError,
-    SandboxFrameError,
-    SandboxLaunchError,
-    SandboxLostError,
-    SandboxPolicyError,
-    SandboxPolicyViolationError,
-    SandboxTimeoutError,
-)
-from lazycore.sandbox._executor import BaseSandboxExecutor
-from lazycore.sandbox._guarantees import (
-    BackendReport,
-    Guarantee,
-    required_guarantees,
-)
-from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
-from lazycore.sandbox._result import (
-    ResourceUsage,
-    SandboxResult,
-    Violation,
-    WorkspaceChange,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._errors import (
+        SandboxBackendUnavailableError,
+        SandboxCallableError,
+        SandboxCommandFailedError,
+        SandboxCommandNotFoundError,
+        SandboxError,
+        SandboxFrameError,
+        SandboxLaunchError,
+        SandboxLostError,
+        SandboxPolicyError,
+        SandboxPolicyViolationError,
+        SandboxTimeoutError,
+    )
+    from lazycore.sandbox._executor import BaseSandboxExecutor
+    from lazycore.sandbox._guarantees import (
+        BackendReport,
+        Guarantee,
+        required_guarantees,
+    )
+    from lazycore.sandbox._linux._landlocked import LandlockSandboxExecutor
+    from lazycore.sandbox._linux._namespace import LinuxNamespaceSandboxExecutor
+    from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+    from lazycore.sandbox._result import (
+        ResourceUsage,
+        SandboxResult,
+        Violation,
+        WorkspaceChange,
+    )
+    from lazycore.sandbox._select import diagnose, get_default_executor
+
+_HOMES = {
+    "BackendReport": "_guarantees",
+    "BaseSandboxExecutor": "_executor",
+    "Guarantee": "_guarantees",
+    "LandlockSandboxExecutor": "_linux._landlocked",
+    "LinuxNamespaceSandboxExecutor": "_linux._namespace",
+    "ResourceLimits": "_policy",
+    "ResourceUsage": "_result",
+    "SandboxBackendUnavailableError": "_errors",
+    "SandboxCallableError": "_errors",
+    "SandboxCommandFailedError": "_errors",
+    "SandboxCommandNotFoundError": "_errors",
+    "SandboxError": "_errors",
+    "SandboxFrameError": "_errors",
+    "SandboxLaunchError": "_errors",
+    "SandboxLostError": "_errors",
+    "SandboxPolicy": "_policy",
+    "SandboxPolicyError": "_errors",
+    "SandboxPolicyViolationError": "_errors",
+    "SandboxResult": "_result",
+    "SandboxTimeoutError": "_errors",
+    "Violation": "_result",
+    "WorkspaceChange": "_result",
+    "diagnose": "_select",
+    "get_default_executor": "_select",
+    "required_guarantees": "_guarantees",
+}
 
 __all__ = [
     "BackendReport",
     "BaseSandboxExecutor",
     "Guarantee",
+    "LandlockSandboxExecutor",
+    "LinuxNamespaceSandboxExecutor",
     "ResourceLimits",
     "ResourceUsage",
     "SandboxBackendUnavailableError",
@@ -48,5 +85,22 @@ __all__ = [
     "SandboxTimeoutError",
     "Violation",
     "WorkspaceChange",
+    "diagnose",
+    "get_default_executor",
     "required_guarantees",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used (PEP 562)."""
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

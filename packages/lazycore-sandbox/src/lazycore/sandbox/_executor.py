@@ -200,7 +200,7 @@ class BaseSandboxExecutor(ABC):
 
         return await asyncio.to_thread(self.run_callable, fn, policy, args, kwargs)
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - a backend without processes has none
         """Kill what still runs and release processes and descriptors."""
 
     def __enter__(self) -> Self:

@@ -38,7 +38,7 @@ class Guarantee(StrEnum):
     NO_UNIX_SOCKET = "no-unix-socket"
     """No unix socket can be connected, neither by path nor abstract."""
     IPC = "ipc"
-    """System V and POSIX message objects and shared memory of the host are out of reach."""
+    """System V and POSIX message queues and shared memory of the host are hidden."""
     PID_KILL = "pid-kill"
     """Every process of a run is dead when the call returns, daemons included."""
     ENV = "env"

@@ -25,8 +25,8 @@ class ResourceUsage:
         cpu_user_s: Seconds of CPU in user mode, all reaped processes.
         cpu_system_s: Seconds of CPU in the kernel.
         max_rss_bytes: Largest resident set of any single process, in bytes.
-        processes: How many processes and threads the run started; 0 where the
-            backend cannot tell.
+        processes: How many processes the supervisor reaped: the target and the
+            orphans of the tree, not what the target waited for itself.
 
     Examples:
         >>> ResourceUsage(cpu_user_s=0.5, cpu_system_s=0.25).cpu_s

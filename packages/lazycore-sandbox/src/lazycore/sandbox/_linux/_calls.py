@@ -48,11 +48,11 @@ MS_PRIVATE = 1 << 18
 _FSOPEN_CLOEXEC = 1
 _FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
 
-# openat2(2)
+# Resolution flags of openat2(2).
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 
-# prctl(2)
+# Options of prctl(2).
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
@@ -148,7 +148,10 @@ def new_mount(kind: str, options: dict[str, str | None], attributes: int) -> int
 
 
 def pivot_root(new: str, old: str) -> None:
-    """Make `new` the root and stack the former root at `old`: pivot_root(2)."""
+    """Swap the root for `new` and stack the former one at `old`.
+
+    See the second page of the manual: the call has no wrapper.
+    """
     _call(_NR["pivot_root"], new.encode(), old.encode())
 
 
@@ -158,7 +161,7 @@ def detach(path: str) -> None:
 
 
 def prctl(option: int, *args: int) -> int:
-    """Call prctl(2) with its arguments as unsigned longs."""
+    """Set an attribute of this process; arguments go as unsigned longs."""
     padded = [ctypes.c_ulong(value) for value in (*args, 0, 0, 0, 0)[:4]]
     return check(_libc.prctl(option, *padded))
 

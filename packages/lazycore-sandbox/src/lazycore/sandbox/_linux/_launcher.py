@@ -133,6 +133,9 @@ class Launcher:
         kind, fd = _receive_fd(self._control, 1)
         if not kind:
             return False
+        if fd < 0:
+            self._load_calls()
+            return True
         run = socket.socket(fileno=fd)
         try:
             child = self._child_for(kind)
@@ -144,6 +147,12 @@ class Launcher:
         finally:
             run.close()
         return True
+
+    def _load_calls(self) -> None:
+        """Import what calls need, once, so that no child has to see its files."""
+        import lazycore.sandbox._child  # noqa: F401 - for the children to come
+
+        self._discard_ready()
 
     def _child_for(self, kind: bytes) -> Child:
         if kind == ISOLATED and self._ready:

@@ -22,6 +22,7 @@ from lazycore.sandbox._linux._landlock import (
     Rule,
 )
 
+_RESERVED_PIDS = 300
 _QUIET = _calls.ATTR_NOSUID | _calls.ATTR_NODEV
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
 _DEVICE_LINKS = {
@@ -171,15 +172,19 @@ class Root:
         for name, target in _DEVICE_LINKS.items():
             os.symlink(target, f"dev/{name}", dir_fd=self._root)
 
-    def processes(self, *, pid_max: int | None, hide_secrets: bool) -> None:
-        """Mount this pid namespace's /proc, read-only as a whole."""
-        if pid_max is not None:
-            flags = os.O_WRONLY | os.O_CLOEXEC
-            fd = os.open("sys/kernel/pid_max", flags, dir_fd=self._proc)
-            try:
-                os.write(fd, b"%d" % pid_max)
-            finally:
-                os.close(fd)
+    def processes(self, *, limit: int | None, hide_secrets: bool) -> None:
+        """Mount this pid namespace's /proc, read-only as a whole.
+
+        Args:
+            limit: How many pids the namespace may use beside this process; only
+                for kernels on which pid_max belongs to the namespace.
+            hide_secrets: Cover files that speak of the host to uid 0.
+        """
+        if limit is not None:
+            # Numbers below RESERVED_PIDS are given out once only (kernel/pid.c),
+            # so starting there leaves exactly `limit` of them, for uid 0 as well.
+            self._set("sys/kernel/ns_last_pid", _RESERVED_PIDS)
+            self._set("sys/kernel/pid_max", _RESERVED_PIDS + limit)
         _calls.mount_setattr(self._proc, add=_calls.ATTR_RDONLY, recursive=False)
         self.directory("proc")
         _calls.move_mount(self._proc, self._root, "proc")
@@ -187,6 +192,16 @@ class Root:
         if hide_secrets:
             for name in _PROC_SECRETS:
                 self._cover_proc(name)
+
+    def _set(self, name: str, value: int) -> None:
+        try:
+            fd = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._proc)
+            try:
+                os.write(fd, b"%d" % value)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise StageError("pid limit", error.errno or 0, name) from error
 
     def _cover_proc(self, name: str) -> None:
         try:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._launcher import HOST_NETWORK, ISOLATED
-from lazycore.sandbox._linux._native import NativeExecutor, base_request
+from lazycore.sandbox._linux._native import NativeExecutor, Order, base_request
 from lazycore.sandbox._linux._plan import policy_binds, split_links
-from lazycore.sandbox._linux._probe import probe_namespaces
+from lazycore.sandbox._linux._probe import probe_backend
 
 if TYPE_CHECKING:
+    from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._plan import Bind, Link
     from lazycore.sandbox._preflight import CheckedPolicy
     from lazycore.sandbox._result import SandboxResult
 
 _SCRATCH_BYTES = 1 << 30
-_MIN_PID_MAX = 301  # kernel/pid.c: RESERVED_PIDS + 1
 
 
 class LinuxNamespaceSandboxExecutor(NativeExecutor):
@@ -47,16 +45,10 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
         Returns:
             The report; cached per user for the life of the process.
         """
-        return probe_namespaces(os.geteuid())
+        return probe_backend(cls)
 
-    def _run(
-        self,
-        argv: tuple[str, ...],
-        checked: CheckedPolicy,
-        *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
+    def _go(
+        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
     ) -> SandboxResult:
         policy = checked.policy
         request = base_request(
@@ -64,7 +56,7 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
             policy,
             namespaces=True,
             scratch="/tmp",  # noqa: S108 - the sandbox's own
-            reply=reply_limit_bytes is not None,
+            reply=order.wants_reply,
         )
         system, links = _system(checked.system)
         root = os.geteuid() == 0
@@ -79,9 +71,7 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
             binds=policy_binds(checked, list(system)),
             landlock_abi=_calls.landlock_abi(),
             handle_tcp=False,
-            pid_max=None
-            if processes is None or not root
-            else max(processes + 2, _MIN_PID_MAX),
+            pid_limit=processes if _pid_max_is_own() else None,
             hide_proc_secrets=root,
             scratch_bytes=policy.limits.workspace_bytes or _SCRATCH_BYTES,
         )
@@ -89,9 +79,7 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
             HOST_NETWORK if policy.allow_network else ISOLATED,
             request,
             checked,
-            input_bytes=input_bytes,
-            reply_limit_bytes=reply_limit_bytes,
-            started=started,
+            order,
         )
 
 
@@ -115,9 +103,11 @@ def _account_files() -> list[tuple[str, bytes]]:
     ]
 
 
-def supported_platform() -> bool:
-    """Tell whether this is Linux on an architecture the filter knows."""
-    return sys.platform == "linux" and _calls.MACHINE in {"x86_64", "aarch64"}
+@lru_cache(maxsize=1)
+def _pid_max_is_own() -> bool:
+    """Tell whether pid_max belongs to the pid namespace: from Linux 6.14 on.
 
-
-_ALL_BUT_LIMITS = frozenset(Guarantee)
+    On older kernels the same write would change the whole host.
+    """
+    major, minor = os.uname().release.split(".")[:2]
+    return (int(major), int("".join(filter(str.isdigit, minor)))) >= (6, 14)

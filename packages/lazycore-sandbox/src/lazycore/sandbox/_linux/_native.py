@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import time
+from abc import abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lazycore.sandbox._callables import VALUE_LIMIT_BYTES, finish, pack
 from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
 from lazycore.sandbox._guarantees import required_guarantees
-from lazycore.sandbox._linux._client import LauncherHandle, Outcome, Run
+from lazycore.sandbox._linux._client import LauncherHandle
+from lazycore.sandbox._linux._run import Outcome, Run
 from lazycore.sandbox._linux._seccomp import build_filter
 from lazycore.sandbox._linux._target import REPLY_FD
+from lazycore.sandbox._preflight import preflight
 from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
 
+    from lazycore.sandbox._callables import Call
     from lazycore.sandbox._guarantees import Guarantee
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy
@@ -27,16 +35,81 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MACHINE = os.uname().machine
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What one run needs beside its policy."""
+
+    started: float
+    input_bytes: bytes | None = None
+    reply_limit_bytes: int | None = None
+    call: Call | None = None
+
+    @property
+    def wants_reply(self) -> bool:
+        """Whether the target gets the reply pipe."""
+        return self.reply_limit_bytes is not None
+
+
 class NativeExecutor(BaseSandboxExecutor):
     """Run targets through a launcher process of this caller's own."""
 
     def __init__(self, *, allow_degraded: Iterable[Guarantee] = frozenset()) -> None:
         super().__init__(allow_degraded=allow_degraded)
+        self._held: frozenset[Guarantee] | None = None
         self._launcher = LauncherHandle(prepared=self._prepared())
+
+    @classmethod
+    def bare(cls) -> Self:
+        """Make an executor for a probe, which cannot ask what a probe found."""
+        executor = cls()
+        executor._held = frozenset()
+        return executor
 
     @staticmethod
     def _prepared() -> int:
         return 0
+
+    @abstractmethod
+    def _go(
+        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
+    ) -> SandboxResult:
+        """Run one order; the policy was checked and is pinned."""
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        checked: CheckedPolicy,
+        *,
+        input_bytes: bytes | None,
+        reply_limit_bytes: int | None,
+        started: float,
+    ) -> SandboxResult:
+        order = Order(
+            input_bytes=input_bytes,
+            reply_limit_bytes=reply_limit_bytes,
+            started=started,
+        )
+        return self._go(argv, checked, order)
+
+    def run_callable(
+        self,
+        fn: Callable[..., object],
+        policy: SandboxPolicy,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> SandboxResult:
+        """Call `fn` in a child of the launcher, which needs no new interpreter.
+
+        The child sees this process's `sys.path`, as far as the policy lets it read
+        those directories. See `BaseSandboxExecutor.run_callable`.
+        """
+        started = time.monotonic()
+        call = pack(fn, args, kwargs)
+        self._require(policy)
+        order = Order(reply_limit_bytes=VALUE_LIMIT_BYTES, started=started, call=call)
+        with preflight(policy) as checked:
+            result = self._go((call.name,), checked, order)
+        return finish(call, result)
 
     def close(self) -> None:
         """Kill what still runs and end the launcher."""
@@ -47,31 +120,33 @@ class NativeExecutor(BaseSandboxExecutor):
         kind: bytes,
         request: Request,
         checked: CheckedPolicy,
-        *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
+        order: Order,
     ) -> SandboxResult:
         """Hand a finished request to a child and describe how it went."""
         policy = checked.policy
-        sock, pidfd = self._launcher.open_run(kind)
+        if order.call is not None:
+            request["call"] = order.call.description()
+            request["path"] = [os.path.abspath(entry) for entry in sys.path]
+        sock, pidfd = self._launcher.open_run(kind, calls=order.call is not None)
         run = Run(
             sock,
             pidfd,
             output_bytes=policy.limits.output_bytes,
-            input_bytes=input_bytes,
-            reply_limit_bytes=reply_limit_bytes,
+            input_bytes=order.input_bytes,
+            reply_limit_bytes=order.reply_limit_bytes,
         )
-        deadline = None if policy.timeout_s is None else started + policy.timeout_s
+        deadline = (
+            None if policy.timeout_s is None else order.started + policy.timeout_s
+        )
         outcome = run.collect(request, deadline=deadline)
-        return self._result(request["argv"], policy, outcome, started)
+        return self._result(request["argv"], policy, outcome, order.started)
 
     def _result(
         self, argv: list[str], policy: SandboxPolicy, outcome: Outcome, started: float
     ) -> SandboxResult:
         status = outcome.status or 0
         signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        held = self.probe().guarantees
+        held = self.probe().guarantees if self._held is None else self._held
         return SandboxResult(
             argv=tuple(argv),
             backend=self.name,
@@ -143,7 +218,8 @@ def base_request(
         "env": env,
         "cwd": policy.cwd or scratch,
         "namespaces": namespaces,
-        "private_umask": False,
+        "call": None,
+        "path": [],
         "limits": {
             "open_files": limits.open_files,
             "file_size_bytes": limits.file_size_bytes,

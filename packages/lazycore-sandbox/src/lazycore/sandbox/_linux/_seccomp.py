@@ -47,40 +47,128 @@ _TIOCSTI, _TIOCLINUX, _TIOCCONS = 0x5412, 0x541C, 0x541D
 
 Instruction = tuple[int, int, int, int]
 
-REFUSED = (
-    "_sysctl acct add_key adjtimex afs_syscall bpf chroot clock_adjtime clock_settime "
-    "create_module delete_module fanotify_init fanotify_mark finit_module "
-    "get_kernel_syms getpmsg init_module ioperm iopl kcmp kexec_file_load kexec_load "
-    "keyctl lookup_dcookie lsm_set_self_attr migrate_pages modify_ldt mount move_pages "
-    "name_to_handle_at nfsservctl open_by_handle_at perf_event_open pidfd_getfd "
-    "pivot_root process_madvise process_mrelease process_vm_readv process_vm_writev "
-    "ptrace putpmsg query_module quotactl quotactl_fd reboot request_key security "
-    "setdomainname sethostname setns settimeofday swapoff swapon sysfs syslog tuxcall "
-    "umount2 unshare uselib userfaultfd ustat vhangup vserver"
-).split()
+REFUSED = [
+    "_sysctl",
+    "acct",
+    "add_key",
+    "adjtimex",
+    "afs_syscall",
+    "bpf",
+    "chroot",
+    "clock_adjtime",
+    "clock_settime",
+    "create_module",
+    "delete_module",
+    "fanotify_init",
+    "fanotify_mark",
+    "finit_module",
+    "get_kernel_syms",
+    "getpmsg",
+    "init_module",
+    "ioperm",
+    "iopl",
+    "kcmp",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "lookup_dcookie",
+    "lsm_set_self_attr",
+    "migrate_pages",
+    "modify_ldt",
+    "mount",
+    "move_pages",
+    "name_to_handle_at",
+    "nfsservctl",
+    "open_by_handle_at",
+    "perf_event_open",
+    "pidfd_getfd",
+    "pivot_root",
+    "process_madvise",
+    "process_mrelease",
+    "process_vm_readv",
+    "process_vm_writev",
+    "ptrace",
+    "putpmsg",
+    "query_module",
+    "quotactl",
+    "quotactl_fd",
+    "reboot",
+    "request_key",
+    "security",
+    "setdomainname",
+    "sethostname",
+    "setns",
+    "settimeofday",
+    "swapoff",
+    "swapon",
+    "sysfs",
+    "syslog",
+    "tuxcall",
+    "umount2",
+    "unshare",
+    "uselib",
+    "userfaultfd",
+    "ustat",
+    "vhangup",
+    "vserver",
+]
 """Answered EPERM: they reach the host, other processes or dead kernel interfaces."""
 
-ABSENT = (
-    "clone3 fsconfig fsmount fsopen fspick io_uring_enter io_uring_register "
-    "io_uring_setup listmount memfd_secret mount_setattr move_mount open_tree "
-    "open_tree_attr openat2 statmount"
-).split()
+ABSENT = [
+    "clone3",
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "io_uring_enter",
+    "io_uring_register",
+    "io_uring_setup",
+    "listmount",
+    "memfd_secret",
+    "mount_setattr",
+    "move_mount",
+    "open_tree",
+    "open_tree_attr",
+    "openat2",
+    "statmount",
+]
 """Answered ENOSYS, on which libraries fall back to a call the filter can judge.
 
 clone3 and openat2 take their flags by pointer, which a filter cannot read.
 """
 
-WITHOUT_IPC_NAMESPACE = (
-    "mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl "
-    "msgget msgrcv msgsnd semctl semget semop semtimedop shmat shmctl shmdt shmget"
-).split()
+WITHOUT_IPC_NAMESPACE = [
+    "mq_getsetattr",
+    "mq_notify",
+    "mq_open",
+    "mq_timedreceive",
+    "mq_timedsend",
+    "mq_unlink",
+    "msgctl",
+    "msgget",
+    "msgrcv",
+    "msgsnd",
+    "semctl",
+    "semget",
+    "semop",
+    "semtimedop",
+    "shmat",
+    "shmctl",
+    "shmdt",
+    "shmget",
+]
 
 WITHOUT_PID_NAMESPACE = "pidfd_open pidfd_send_signal".split()  # noqa: SIM905
 
-SELF_ONLY = (
-    "ioprio_set prlimit64 sched_setaffinity sched_setattr sched_setparam "
-    "sched_setscheduler setpriority"
-).split()
+SELF_ONLY = [
+    "ioprio_set",
+    "prlimit64",
+    "sched_setaffinity",
+    "sched_setattr",
+    "sched_setparam",
+    "sched_setscheduler",
+    "setpriority",
+]
 """Without a pid namespace these reach any process of the same user by number."""
 
 

@@ -7,11 +7,11 @@ secret: the launcher that it was forked from started with an empty environment.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
 import signal
-import socket
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _landlock, _target
@@ -19,7 +19,10 @@ from lazycore.sandbox._linux._mounts import Root, StageError
 from lazycore.sandbox._linux._request import Request, receive_request, send_answer
 
 if TYPE_CHECKING:
+    import socket
+
     from lazycore.sandbox._linux._landlock import Rule
+    from lazycore.sandbox._linux._plan import Bind
 
 KILL = b"k"
 
@@ -64,26 +67,25 @@ def build(request: Request) -> list[Rule]:
     if not request["namespaces"]:
         return _open_rules(request)
     root = Root(executable=True)
-    for kind, path, is_dir, device, inode in request["system"]:
-        _step(root, kind, path, is_dir, device, inode)
+    for bind in request["system"]:
+        _step(root, bind)
     for path, target in request["links"]:
         root.link(path, target)
     for path, content in request["files"]:
         root.file(path, content)
     root.devices()
     root.processes(
-        pid_max=request["pid_max"], hide_secrets=request["hide_proc_secrets"]
+        limit=request["pid_limit"], hide_secrets=request["hide_proc_secrets"]
     )
     root.scratch(request["scratch_bytes"])
-    for kind, path, is_dir, device, inode in request["binds"]:
-        _step(root, kind, path, is_dir, device, inode)
+    for bind in request["binds"]:
+        _step(root, bind)
     root.enter()
     return root.rules
 
 
-def _step(
-    root: Root, kind: str, path: str, is_dir: bool, device: int, inode: int
-) -> None:
+def _step(root: Root, bind: Bind) -> None:
+    kind, path, is_dir, device, inode = bind
     try:
         if kind == "mask":
             root.mask(path, is_dir=is_dir, device=device, inode=inode)
@@ -127,6 +129,7 @@ class Supervisor:
         self._user_s = 0.0
         self._system_s = 0.0
         self._max_rss = 0
+        self._ended = 0
 
     def run(self, fds: list[int], rules: list[Rule]) -> None:
         """Run the target to its end and send the final answer."""
@@ -155,7 +158,7 @@ class Supervisor:
                 "cpu_user_s": self._user_s,
                 "cpu_system_s": self._system_s,
                 "max_rss_bytes": self._max_rss,
-                "processes": _last_pid() - 1 if self._request["namespaces"] else 0,
+                "processes": self._ended,
             },
         )
 
@@ -191,6 +194,7 @@ class Supervisor:
             self._user_s += usage.ru_utime
             self._system_s += usage.ru_stime
             self._max_rss = max(self._max_rss, usage.ru_maxrss * 1024)
+            self._ended += 1
             if pid == self._target:
                 self._status = status
 
@@ -201,14 +205,12 @@ class Supervisor:
                 raise StageError("pid namespace", errno.EINVAL)
         elif not self._scoped:
             raise StageError("signal scope", errno.EINVAL)
-        try:
+        with contextlib.suppress(PermissionError, ProcessLookupError):
             # kill(2): every process but the caller that it may signal: in a pid
             # namespace those are its members, under a signal scope those started
             # inside it. The kernel walks the list under one lock, so a fork bomb
             # does not outrun it.
             os.kill(-1, signal.SIGKILL)
-        except (PermissionError, ProcessLookupError):
-            pass  # nothing is left that it may signal
         self._reap(block=True)
 
     def _scope_signals(self) -> None:
@@ -223,9 +225,3 @@ class Supervisor:
             self._scoped = True
         else:
             raise StageError("signal scope", errno.ENOTSUP)
-
-
-def _last_pid() -> int:
-    """Return the last number this pid namespace gave out: proc_loadavg(5)."""
-    with open("/proc/loadavg", "rb") as file:
-        return int(file.read().split()[4])

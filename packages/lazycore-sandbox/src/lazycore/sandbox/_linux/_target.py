@@ -32,7 +32,9 @@ def become(
         try:
             status_fd = arrange_descriptors(fds, status)
             confine(request, rules)
-            execute(request)
+            if request["call"] is None:
+                execute(request)
+            call(request, status_fd)
         except StageError as error:
             report(status_fd, error.stage, error.code, error.detail)
         except OSError as error:
@@ -73,7 +75,7 @@ def _lift(fd: int) -> int:
 def confine(request: Request, rules: list[Rule]) -> None:
     """Give up everything that the policy does not grant. There is no way back."""
     os.setsid()
-    os.umask(0o077 if request["private_umask"] else 0o022)
+    os.umask(0o022)
     for number in signal.valid_signals():
         if number not in {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
@@ -121,9 +123,8 @@ def _limit(limits: dict[str, int | None]) -> None:
         if bound is None:
             continue
         _, hard = resource.getrlimit(which)
-        if hard != resource.RLIM_INFINITY:
-            bound = min(bound, hard)
-        resource.setrlimit(which, (bound, bound))
+        kept = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        resource.setrlimit(which, (kept, kept))
 
 
 def _chdir(path: str) -> None:
@@ -131,6 +132,22 @@ def _chdir(path: str) -> None:
         os.chdir(path)
     except OSError as error:
         raise StageError("cwd", error.errno or 0, path) from error
+
+
+def call(request: Request, status: int) -> NoReturn:
+    """Make a Python call in this process instead of replacing it by a program."""
+    import gc
+    import sys
+
+    from lazycore.sandbox import _child
+
+    os.close(status)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.argv[:] = [""]
+    sys.path[:] = request["path"]
+    gc.enable()
+    _child.call(**request["call"], reply_fd=REPLY_FD)
 
 
 def execute(request: Request) -> NoReturn:

@@ -1,0 +1,187 @@
+"""Send a call into the sandbox by pickle and take its value back as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pickle
+import secrets
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from lazycore.sandbox import _frames
+from lazycore.sandbox._errors import (
+    SandboxCallableError,
+    SandboxFrameError,
+    SandboxTimeoutError,
+)
+from lazycore.sandbox._output import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lazycore.sandbox._executor import BaseSandboxExecutor
+    from lazycore.sandbox._policy import SandboxPolicy
+    from lazycore.sandbox._result import SandboxResult
+
+VALUE_LIMIT_BYTES = 64 << 20
+"""Largest frame that comes back; a bigger value is refused inside the sandbox."""
+
+_BOOT = (
+    "import sys;sys.path.insert(0,sys.argv[1]);"
+    "from lazycore.sandbox._child import main;main()"
+)
+
+
+def package_root() -> str:
+    """Return the directory that holds `lazycore/sandbox`, for a child's sys.path."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A pickled call and the nonce its frame must carry."""
+
+    payload: bytes
+    nonce: bytes
+    main_path: str | None
+    name: str
+
+    def description(self) -> dict[str, object]:
+        """Return what `_child.call` takes, without the descriptor."""
+        return {
+            "payload": self.payload,
+            "nonce": self.nonce,
+            "limit_bytes": VALUE_LIMIT_BYTES,
+            "main_path": self.main_path,
+        }
+
+
+def pack(
+    fn: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None,
+) -> Call:
+    """Pickle a call, with cloudpickle when plain pickle cannot and it is there.
+
+    Raises:
+        SandboxCallableError: If the function or an argument cannot travel.
+    """
+    if not callable(fn):
+        raise TypeError(f"fn must be callable, got {type(fn).__name__}")
+    name = f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', repr(fn))}"
+    call = (fn, tuple(args), dict(kwargs or {}))
+    main_path = None
+    try:
+        payload = pickle.dumps(call, protocol=5)
+    except Exception as error:  # noqa: BLE001 - pickling runs foreign code
+        payload = _cloudpickled(call, name, error)
+    else:
+        if getattr(fn, "__module__", None) == "__main__":
+            main_path = _main_path(name)
+    return Call(
+        payload=payload,
+        nonce=secrets.token_bytes(16),
+        main_path=main_path,
+        name=name,
+    )
+
+
+def _main_path(name: str) -> str:
+    path = getattr(sys.modules["__main__"], "__file__", None)
+    if not path:
+        raise SandboxCallableError(
+            f"{name} is defined in an interactive session, which the sandbox cannot "
+            "import; put it in a module that allowed_read_paths covers"
+        )
+    return os.path.abspath(str(path))
+
+
+def _cloudpickled(call: tuple[object, ...], name: str, error: Exception) -> bytes:
+    try:
+        import cloudpickle
+    except ImportError:
+        raise SandboxCallableError(
+            f"{name} or an argument of it cannot be pickled ({error}); define the "
+            "function at the top of a module, or: pip install cloudpickle"
+        ) from error
+    try:
+        payload: bytes = cloudpickle.dumps(call)
+    except Exception as second:
+        raise SandboxCallableError(
+            f"{name} or an argument of it cannot be pickled, not by cloudpickle "
+            f"either: {second}"
+        ) from second
+    return payload
+
+
+def run_callable(
+    executor: BaseSandboxExecutor,
+    fn: Callable[..., object],
+    policy: SandboxPolicy,
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None,
+) -> SandboxResult:
+    """Call `fn` in a fresh interpreter under `executor`, over its run_command."""
+    call = pack(fn, args, kwargs)
+    described = call.description() | {"reply_fd": 3, "path": list(sys.path)}
+    inner = dataclasses.replace(
+        policy,
+        # Our own code, which the child imports, may be installed anywhere.
+        allowed_read_paths=(
+            *policy.allowed_read_paths,
+            os.path.dirname(os.path.abspath(__file__)),
+        ),
+    )
+    result = executor.run_command(
+        [sys.executable, "-I", "-B", "-c", _BOOT, package_root()],
+        inner,
+        input=pickle.dumps(described),
+        reply_limit_bytes=VALUE_LIMIT_BYTES,
+    )
+    return finish(call, dataclasses.replace(result, policy_digest=policy.digest))
+
+
+def finish(call: Call, result: SandboxResult) -> SandboxResult:
+    """Turn the reply frame into `value`, or raise what it says."""
+    result = dataclasses.replace(result, argv=(call.name,))
+    if result.timed_out:
+        timeout = SandboxTimeoutError(
+            f"{call.name} passed its timeout after {result.duration_s:.3f} s"
+        )
+        timeout.result = result
+        raise timeout
+    if not result.reply:
+        _no_value(call, result)
+    try:
+        value = _frames.decode(
+            result.reply, nonce=call.nonce, limit_bytes=VALUE_LIMIT_BYTES
+        )
+    except SandboxFrameError as error:
+        error.result = result
+        raise
+    if isinstance(value, _frames.RaisedException):
+        raised = SandboxCallableError(
+            f"{call.name} raised {printable(value.type_name)}: {printable(value.text)}",
+            type_name=value.type_name,
+            message=value.text,
+            traceback_text=value.traceback_text,
+        )
+        raised.result = result
+        raise raised
+    return dataclasses.replace(result, value=value, reply=None)
+
+
+def _no_value(call: Call, result: SandboxResult) -> NoReturn:
+    end = (
+        f"signal {result.signal}"
+        if result.signal is not None
+        else f"exit status {result.returncode}"
+    )
+    tail = printable(result.stderr[-2000:].decode("utf-8", "replace"))
+    error = SandboxCallableError(
+        f"{call.name} ended with {end} before it handed a value back"
+        + (f"; end of stderr:\n{tail}" if tail else "")
+    )
+    error.result = result
+    raise error

@@ -1,0 +1,121 @@
+"""The Landlock backend: for containers that refuse namespaces."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar
+
+from lazycore.sandbox._linux import _calls
+from lazycore.sandbox._linux._landlock import DEVICE, EXECUTE, READ, READ_FILE, WRITE
+from lazycore.sandbox._linux._launcher import NO_NAMESPACES
+from lazycore.sandbox._linux._native import NativeExecutor, Order, base_request
+from lazycore.sandbox._linux._plan import split_links
+from lazycore.sandbox._linux._probe import probe_backend
+from lazycore.sandbox._linux._remove import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazycore.sandbox._guarantees import BackendReport
+    from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._preflight import CheckedPolicy
+    from lazycore.sandbox._result import SandboxResult
+
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+# What a C library, Python and shells read of /proc that names no process.
+_PROC_FILES = (
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys/kernel/cap_last_cap",
+    "/proc/sys/kernel/ngroups_max",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/uptime",
+    "/proc/version",
+)
+
+PathRule = tuple[str, int, int, int]
+"""(path, rights, device, inode); zeros when the inode is not pinned."""
+
+
+class LandlockSandboxExecutor(NativeExecutor):
+    """Run targets under Landlock and seccomp alone, where namespaces are refused.
+
+    It cannot hide names and metadata, deny inside an allowed path, or bound the
+    processes of the tree; `probe()` says so and policies that need it are refused
+    unless `allow_degraded` names it.
+
+    Examples:
+        >>> LandlockSandboxExecutor.name
+        'landlock'
+    """
+
+    name: ClassVar[str] = "landlock"
+
+    @classmethod
+    def probe(cls) -> BackendReport:
+        """Find out, by trying, what this backend enforces on this host.
+
+        Returns:
+            The report; cached per user for the life of the process.
+        """
+        return probe_backend(cls)
+
+    def _go(
+        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
+    ) -> SandboxResult:
+        with _scratch() as scratch:
+            request = self._request(argv, checked, scratch, reply=order.wants_reply)
+            return self.run_request(
+                NO_NAMESPACES,
+                request,
+                checked,
+                order,
+            )
+
+    @staticmethod
+    def _request(
+        argv: tuple[str, ...], checked: CheckedPolicy, scratch: str, *, reply: bool
+    ) -> Request:
+        policy = checked.policy
+        request = base_request(
+            argv, policy, namespaces=False, scratch=scratch, reply=reply
+        )
+        info = os.stat(scratch)
+        rules: list[PathRule] = [
+            (scratch, WRITE | EXECUTE, info.st_dev, info.st_ino),
+            *((f"/dev/{name}", DEVICE, 0, 0) for name in _DEVICES),
+        ]
+        if policy.include_system:
+            binds, _ = split_links(checked.system)
+            rules += [(bind[1], READ | EXECUTE, 0, 0) for bind in binds]
+            rules += [
+                (path, READ_FILE, 0, 0) for path in _PROC_FILES if os.path.exists(path)
+            ]
+        for rights, group in (
+            (READ | EXECUTE, checked.read),
+            (WRITE | EXECUTE, checked.write),
+        ):
+            rules += [(item.path, rights, item.device, item.inode) for item in group]
+        request.update(
+            rules=rules,
+            landlock_abi=_calls.landlock_abi(),
+            handle_tcp=not policy.allow_network,
+        )
+        return request
+
+
+@contextmanager
+def _scratch() -> Iterator[str]:
+    """Make a private directory for one run and remove it whatever is in it."""
+    path = os.path.realpath(tempfile.mkdtemp(prefix="lazycore-sandbox-"))
+    try:
+        yield path
+    finally:
+        remove_tree(path)

@@ -1,0 +1,266 @@
+"""One run as the caller sees it: feed it, collect its output, outlive it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lazycore.sandbox._errors import SandboxError, SandboxLostError
+from lazycore.sandbox._linux._failures import failure
+from lazycore.sandbox._linux._request import (
+    ANSWER_LIMIT_BYTES,
+    Request,
+    send_request,
+)
+from lazycore.sandbox._output import Captured, HeadTail
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+_KILL_GRACE_S = 2.0
+_DEATH_GRACE_S = 20.0
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the supervisor and the pipes handed back."""
+
+    status: int | None = None
+    cpu_user_s: float = 0.0
+    cpu_system_s: float = 0.0
+    max_rss_bytes: int = 0
+    processes: int = 0
+    timed_out: bool = False
+    stdout: Captured = field(default_factory=Captured)
+    stderr: Captured = field(default_factory=Captured)
+    reply: bytes | None = None
+    reply_truncated: bool = False
+
+
+class _Reply:
+    """Keep the head of the reply; the rest is read and dropped."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._room = limit_bytes
+        self.data = bytearray()
+        self.truncated = False
+
+    def feed(self, chunk: bytes) -> None:
+        kept = chunk[: self._room]
+        self._room -= len(kept)
+        self.data += kept
+        self.truncated = self.truncated or len(kept) < len(chunk)
+
+
+class _Patience:
+    """Ask, then force, then give up: what follows when a run's time is over."""
+
+    def __init__(self, sock: socket.socket, pidfd: int, deadline: float | None) -> None:
+        self._sock = sock
+        self._pidfd = pidfd
+        self._deadline = deadline
+        self._step = 0
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether the run was told to end."""
+        return self._step > 0
+
+    def wait_ms(self) -> float | None:
+        """Act when the time is over; return how long to wait for the next event."""
+        if self._deadline is None:
+            return None
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            left = self._escalate()
+            self._deadline = time.monotonic() + left
+        # poll(2) counts whole milliseconds: never wake just before the deadline.
+        return left * 1000 + 1
+
+    def _escalate(self) -> float:
+        self._step += 1
+        if self._step == 1:
+            with contextlib.suppress(OSError):
+                self._sock.send(b"k")
+            return _KILL_GRACE_S
+        if self._step == 2:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            return _DEATH_GRACE_S
+        raise SandboxError(
+            "the run was killed, but the kernel holds one of its processes for more "
+            f"than {_DEATH_GRACE_S:.0f} s; see dmesg"
+        )
+
+
+class Run:
+    """One run from the request to the death of its last process."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        pidfd: int,
+        *,
+        output_bytes: int,
+        input_bytes: bytes | None,
+        reply_limit_bytes: int | None,
+    ) -> None:
+        self._sock = sock
+        self._pidfd = pidfd
+        self._input = memoryview(input_bytes or b"")
+        self._stdout = HeadTail(limit_bytes=output_bytes)
+        self._stderr = HeadTail(limit_bytes=output_bytes)
+        self._reply = None if reply_limit_bytes is None else _Reply(reply_limit_bytes)
+        self._lines = bytearray()
+        self._readers: dict[int, Callable[[bytes], None]] = {}
+        self._writer = -1
+        self._dead = False
+
+    def collect(self, request: Request, *, deadline: float | None) -> Outcome:
+        """Send the request, pump the pipes, return when every process is dead.
+
+        Raises:
+            SandboxLostError: If the supervisor ended without an answer.
+            SandboxLaunchError: If the target was not started.
+        """
+        try:
+            self._submit(request)
+            timed_out = self._pump(deadline)
+            return self._outcome(timed_out=timed_out)
+        finally:
+            self._release()
+
+    def _submit(self, request: Request) -> None:
+        theirs: list[int] = []
+        try:
+            if len(self._input):
+                read, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+                os.set_blocking(read, True)
+                theirs.append(read)
+            else:
+                theirs.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
+            sinks = [self._stdout.feed, self._stderr.feed]
+            if self._reply is not None:
+                sinks.append(self._reply.feed)
+            for sink in sinks:
+                read, write = os.pipe2(os.O_CLOEXEC)
+                os.set_blocking(read, False)
+                self._readers[read] = sink
+                theirs.append(write)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                # A supervisor that failed early has left its reason to read.
+                send_request(self._sock, request, theirs)
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        self._sock.settimeout(0)
+
+    def _pump(self, deadline: float | None) -> bool:
+        """Move bytes until every process is dead; return whether time ran out."""
+        patience = _Patience(self._sock, self._pidfd, deadline)
+        poll = select.poll()
+        for fd in (*self._readers, self._pidfd):
+            poll.register(fd, select.POLLIN)
+        if self._writer >= 0:
+            poll.register(self._writer, select.POLLOUT)
+        while not self._dead:
+            for fd, _ in poll.poll(patience.wait_ms()):
+                if fd == self._pidfd:
+                    self._dead = True
+                elif not (self._write() if fd == self._writer else self._read(fd)):
+                    poll.unregister(fd)
+                    if fd == self._writer:
+                        self._close_writer()
+        for fd in self._readers:
+            while self._read(fd):
+                pass
+        return patience.ran_out
+
+    def _read(self, fd: int) -> bool:
+        """Read once; return whether there may be more."""
+        try:
+            chunk = os.read(fd, _CHUNK_BYTES)
+        except BlockingIOError:
+            return not self._dead
+        if chunk:
+            self._readers[fd](chunk)
+        return bool(chunk)
+
+    def _write(self) -> bool:
+        try:
+            done = os.write(self._writer, self._input[:_CHUNK_BYTES])
+        except BlockingIOError:
+            return True
+        except BrokenPipeError:
+            return False
+        self._input = self._input[done:]
+        return bool(len(self._input))
+
+    def _close_writer(self) -> None:
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+
+    def _outcome(self, *, timed_out: bool) -> Outcome:
+        outcome = Outcome(
+            timed_out=timed_out,
+            stdout=self._stdout.captured(),
+            stderr=self._stderr.captured(),
+        )
+        if self._reply is not None:
+            outcome.reply = bytes(self._reply.data)
+            outcome.reply_truncated = self._reply.truncated
+        answer = self._answer()
+        if answer is None:
+            if timed_out:
+                outcome.status = signal.SIGKILL
+                return outcome
+            raise SandboxLostError(
+                "the sandbox was killed from outside while the target ran; every "
+                "process of the run is dead"
+            )
+        if "error" in answer:
+            raise failure(answer["error"])
+        outcome.status = int(answer["status"])
+        outcome.cpu_user_s = float(answer["cpu_user_s"])
+        outcome.cpu_system_s = float(answer["cpu_system_s"])
+        outcome.max_rss_bytes = int(answer["max_rss_bytes"])
+        outcome.processes = int(answer["processes"])
+        return outcome
+
+    def _answer(self) -> dict[str, Any] | None:
+        data = bytearray()
+        while len(data) < ANSWER_LIMIT_BYTES:
+            try:
+                chunk = self._sock.recv(ANSWER_LIMIT_BYTES)
+            except (BlockingIOError, ConnectionResetError):
+                break
+            if not chunk:
+                break
+            data += chunk
+        if not data.endswith(b"\n"):
+            return None
+        answer = json.loads(data)
+        return answer if isinstance(answer, dict) else None
+
+    def _release(self) -> None:
+        if not self._dead:
+            # An exception on the way, KeyboardInterrupt among them. The hang-up
+            # makes the supervisor end the run; wait for it, then make sure.
+            self._sock.close()
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            if not poll.poll(_KILL_GRACE_S * 1000):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+                poll.poll(_KILL_GRACE_S * 1000)
+        self._sock.close()
+        self._close_writer()
+        for fd in (*self._readers, self._pidfd):
+            os.close(fd)
