@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from lazycore.sandbox._linux._landlocked import LandlockSandboxExecutor
     from lazycore.sandbox._linux._namespace import LinuxNamespaceSandboxExecutor
+    from lazycore.sandbox._macos._executor import SeatbeltSandboxExecutor
     from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
     from lazycore.sandbox._result import (
         ResourceUsage,
@@ -55,6 +56,7 @@ _HOMES = {
     "SandboxPolicyViolationError": "_errors",
     "SandboxResult": "_result",
     "SandboxTimeoutError": "_errors",
+    "SeatbeltSandboxExecutor": "_macos._executor",
     "Violation": "_result",
     "WorkspaceChange": "_result",
     "diagnose": "_select",
@@ -83,6 +85,7 @@ __all__ = [
     "SandboxPolicyViolationError",
     "SandboxResult",
     "SandboxTimeoutError",
+    "SeatbeltSandboxExecutor",
     "Violation",
     "WorkspaceChange",
     "diagnose",

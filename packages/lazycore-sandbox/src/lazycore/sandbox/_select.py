@@ -26,6 +26,10 @@ def backends() -> tuple[type[BaseSandboxExecutor], ...]:
         from lazycore.sandbox._linux._namespace import LinuxNamespaceSandboxExecutor
 
         return (LinuxNamespaceSandboxExecutor, LandlockSandboxExecutor)
+    if _SYSTEM == "darwin":
+        from lazycore.sandbox._macos._executor import SeatbeltSandboxExecutor
+
+        return (SeatbeltSandboxExecutor,)
     return ()
 
 

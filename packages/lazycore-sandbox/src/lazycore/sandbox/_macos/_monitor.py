@@ -1,0 +1,177 @@
+"""The process between the caller and a Seatbelt target: starts it, outlives it.
+
+It runs outside the profile, holds one end of a pipe whose other end only the caller
+has, and ends every process of the run when the target ends, when it is told to, and
+when the caller dies, by SIGKILL too. Nothing in here is specific to macOS but the
+sweep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+REPLY_FD = 3
+_LENGTH = struct.Struct("!I")
+_TICK_S = 0.02
+
+
+class Keeper(Protocol):
+    """Knows which processes belong to the run."""
+
+    def pids(self) -> list[int]:
+        """Return the live processes of the run."""
+
+    def kill(self) -> int:
+        """Kill them all; return how many there were."""
+
+
+class GroupKeeper:
+    """Knows the process group only: for hosts where no profile marks a run."""
+
+    def __init__(self, group: int) -> None:
+        self._group = group
+
+    def pids(self) -> list[int]:
+        """Return the leader, as far as anyone can tell."""
+        return [self._group]
+
+    def kill(self) -> int:
+        """Kill the group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, signal.SIGKILL)
+        return 0
+
+
+def write_config(fd: int, config: Mapping[str, object]) -> None:
+    """Send the configuration; the descriptor stays open as the sign of life."""
+    body = json.dumps(config).encode("ascii")
+    view = memoryview(_LENGTH.pack(len(body)) + body)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _read_config(fd: int) -> dict[str, Any]:
+    (length,) = _LENGTH.unpack(_read_exactly(fd, _LENGTH.size))
+    config: dict[str, Any] = json.loads(_read_exactly(fd, length))
+    return config
+
+
+def _read_exactly(fd: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = os.read(fd, size - len(data))
+        if not chunk:
+            os._exit(0)  # the caller died before it said what to run
+        data += chunk
+    return bytes(data)
+
+
+def main() -> NoReturn:
+    """Run one target; the descriptors' numbers are the arguments."""
+    control, report, reply = (int(word) for word in sys.argv[2:5])
+    config = _read_config(control)
+    child = os.fork()
+    if not child:
+        _become(config, control, report, reply)
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    if reply >= 0:
+        os.close(reply)
+    answer = _watch(config, control, child)
+    os.write(report, json.dumps(answer).encode("ascii") + b"\n")
+    os._exit(0)
+
+
+def _become(config: dict[str, Any], control: int, report: int, reply: int) -> NoReturn:
+    try:
+        os.setsid()
+        os.umask(0o022)
+        for number in signal.valid_signals():
+            if number not in {signal.SIGKILL, signal.SIGSTOP}:
+                with contextlib.suppress(OSError):
+                    signal.signal(number, signal.SIG_DFL)
+        _limit(config["limits"])
+        os.chdir(config["cwd"])
+        for given in (control, report, reply):
+            if given >= 0:
+                os.set_inheritable(given, False)  # noqa: FBT003 - the only form
+        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, 10)
+        if reply >= 0:
+            reply = fcntl.fcntl(reply, fcntl.F_DUPFD_CLOEXEC, 10)
+            os.dup2(reply, REPLY_FD)
+        # Everything else the monitor holds closes itself on exec.
+        os.closerange(REPLY_FD + (reply >= 0), 10)
+        os.execve(config["argv"][0], config["argv"], config["env"])  # noqa: S606
+    except OSError as error:
+        failure = {"errno": error.errno or 0, "detail": str(error.filename or "")}
+        os.write(report, json.dumps({"failure": failure}).encode("ascii") + b"\n")
+    finally:
+        os._exit(127)
+
+
+def _limit(limits: dict[str, int | None]) -> None:
+    bounds = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits["open_files"],
+        resource.RLIMIT_FSIZE: limits["file_size_bytes"],
+        resource.RLIMIT_CPU: limits["cpu_s"],
+    }
+    for which, bound in bounds.items():
+        if bound is not None:
+            _, hard = resource.getrlimit(which)
+            low = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+            resource.setrlimit(which, (low, low))
+
+
+def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object]:
+    keeper = _keeper(config, child)
+    most: int | None = config["max_processes"]
+    crowded = False
+    ended = False
+    while not ended:
+        told, _, _ = select.select([control], [], [], _TICK_S)
+        if most is not None and len(keeper.pids()) > most:
+            crowded = True
+        if told or crowded:
+            # The group first: it takes the leader, which the sweep may miss while
+            # it has not applied its profile yet.
+            GroupKeeper(child).kill()
+            keeper.kill()
+        ended = _ended(child)
+    _, status, usage = os.wait4(child, 0)
+    GroupKeeper(child).kill()
+    keeper.kill()
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) differs
+    return {
+        "status": status,
+        "crowded": crowded,
+        "cpu_user_s": usage.ru_utime,
+        "cpu_system_s": usage.ru_stime,
+        "max_rss_bytes": usage.ru_maxrss * unit,
+    }
+
+
+def _ended(child: int) -> bool:
+    """Look without reaping: the group's number stays ours until the last kill."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+def _keeper(config: dict[str, Any], child: int) -> Keeper:
+    if config["scratch"] is None:
+        return GroupKeeper(child)
+    from lazycore.sandbox._macos._sweep import Sweeper
+
+    return Sweeper(scratch=config["scratch"], mark=config["mark"])

@@ -1,0 +1,206 @@
+"""Start a monitor, move the target's bytes, return when every process is dead."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lazycore.sandbox._callables import package_root
+from lazycore.sandbox._errors import SandboxError, SandboxLostError
+from lazycore.sandbox._macos._monitor import write_config
+from lazycore.sandbox._output import Captured, HeadTail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_CHUNK_BYTES = 1 << 16
+_DEATH_GRACE_S = 20.0
+_BOOT = (
+    "import sys;sys.path.insert(0,sys.argv[1]);"
+    "from lazycore.sandbox._macos._monitor import main;main()"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a target left behind."""
+
+    answer: Mapping[str, Any]
+    stdout: Captured
+    stderr: Captured
+    reply: bytes | None
+    reply_truncated: bool
+    timed_out: bool
+
+
+class Target:
+    """One target from its start to the death of its last process."""
+
+    def __init__(
+        self, *, output_bytes: int, input_bytes: bytes | None, reply_limit: int | None
+    ) -> None:
+        self._input = memoryview(input_bytes or b"")
+        self._stdout = HeadTail(limit_bytes=output_bytes)
+        self._stderr = HeadTail(limit_bytes=output_bytes)
+        self._reply = None if reply_limit is None else bytearray()
+        self._reply_limit = reply_limit or 0
+        self._reply_truncated = False
+        self._report = bytearray()
+        self._pump = selectors.DefaultSelector()
+        self._control = -1
+
+    def run(self, config: Mapping[str, object], *, deadline: float | None) -> Outcome:
+        """Run the target of `config` to its end.
+
+        Raises:
+            SandboxLostError: the monitor was killed.
+            SandboxError: a process could not be killed.
+        """
+        monitor = self._start(config)
+        try:
+            timed_out = self._move(deadline)
+        finally:
+            self._end(monitor)
+        return self._outcome(timed_out=timed_out)
+
+    def _start(self, config: Mapping[str, object]) -> subprocess.Popen[bytes]:
+        theirs: list[int] = []
+        try:
+            control, self._control = os.pipe()
+            theirs.append(control)
+            report = self._reader(self._report.extend, theirs)
+            reply = -1 if self._reply is None else self._reader(self._keep, theirs)
+            numbers = [str(fd) for fd in (control, report, reply)]
+            out = self._reader(self._stdout.feed, theirs)
+            err = self._reader(self._stderr.feed, theirs)
+            stdin: int = subprocess.DEVNULL
+            if len(self._input):
+                stdin, writer = os.pipe()
+                theirs.append(stdin)
+                os.set_blocking(writer, False)
+                self._pump.register(writer, selectors.EVENT_WRITE)
+            monitor = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-S", "-B"),
+                    *("-c", _BOOT, package_root(), *numbers),
+                ],
+                stdin=stdin,
+                stdout=out,
+                stderr=err,
+                env={},
+                cwd="/",
+                pass_fds=[fd for fd in (control, report, reply) if fd >= 0],
+                start_new_session=True,
+            )
+        except BaseException:
+            self._release()
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        with contextlib.suppress(BrokenPipeError):
+            write_config(self._control, config)
+        return monitor
+
+    def _reader(self, sink: Callable[[bytes], object], theirs: list[int]) -> int:
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        theirs.append(write)
+        self._pump.register(read, selectors.EVENT_READ, sink)
+        return write
+
+    def _keep(self, chunk: bytes) -> None:
+        assert self._reply is not None
+        room = self._reply_limit - len(self._reply)
+        self._reply += chunk[:room]
+        self._reply_truncated = self._reply_truncated or len(chunk) > room
+
+    def _move(self, deadline: float | None) -> bool:
+        """Move bytes until the report ends; return whether time ran out."""
+        timed_out = False
+        while not self._report.endswith(b"\n") or b'"status"' not in self._report:
+            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+            for key, _ in self._pump.select(wait):
+                self._one(key)
+            if not any(self._sinks_to(self._report.extend)):
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                if timed_out:
+                    raise SandboxError("a process of the run cannot be killed")
+                timed_out = True
+                self._hang_up()
+                deadline = time.monotonic() + _DEATH_GRACE_S
+        for key in list(self._pump.get_map().values()):
+            while key.data is not None and self._one(key):
+                pass
+        return timed_out
+
+    def _sinks_to(self, sink: object) -> list[bool]:
+        return [key.data == sink for key in self._pump.get_map().values()]
+
+    def _one(self, key: selectors.SelectorKey) -> bool:
+        """Move once; return whether there may be more at this moment."""
+        fd = key.fd
+        try:
+            if key.data is None:
+                done = os.write(fd, self._input[:_CHUNK_BYTES])
+                self._input = self._input[done:]
+                if len(self._input):
+                    return True
+            else:
+                chunk = os.read(fd, _CHUNK_BYTES)
+                if chunk:
+                    key.data(chunk)
+                    return True
+        except BlockingIOError:
+            return False
+        except BrokenPipeError:
+            pass
+        self._pump.unregister(fd)
+        os.close(fd)
+        return False
+
+    def _hang_up(self) -> None:
+        if self._control >= 0:
+            os.close(self._control)
+            self._control = -1
+
+    def _end(self, monitor: subprocess.Popen[bytes]) -> None:
+        self._hang_up()
+        try:
+            monitor.wait(_DEATH_GRACE_S)
+        except subprocess.TimeoutExpired:
+            monitor.kill()
+            monitor.wait()
+        self._release()
+
+    def _release(self) -> None:
+        self._hang_up()
+        for key in list(self._pump.get_map().values()):
+            self._pump.unregister(key.fd)
+            os.close(key.fd)
+        self._pump.close()
+
+    def _outcome(self, *, timed_out: bool) -> Outcome:
+        answer: dict[str, Any] = {}
+        for line in bytes(self._report).splitlines():
+            answer |= json.loads(line)
+        if "status" not in answer:
+            raise SandboxLostError(
+                "the monitor of the sandbox was killed while the target ran"
+            )
+        return Outcome(
+            answer=answer,
+            stdout=self._stdout.captured(),
+            stderr=self._stderr.captured(),
+            reply=None if self._reply is None else bytes(self._reply),
+            reply_truncated=self._reply_truncated,
+            timed_out=timed_out,
+        )
