@@ -1,3 +1,131 @@
-"""Method-versus-NO_OP discovery through locked, sandboxed worker processes, paired statistics and a report."""
+"""Ask whether a method helps, compared with doing nothing, and be believed."""
 
-__all__: list[str] = []
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lazycore.experiments._blockers import Blocker
+    from lazycore.experiments._canonical import canonical, digest, freeze
+    from lazycore.experiments._errors import (
+        ArtifactError,
+        BlockedError,
+        CanonicalError,
+        ExperimentError,
+        ExternalDependencyError,
+        JournalError,
+        ProtocolError,
+        RunBusyError,
+        StudyError,
+        ValidationError,
+        WorkerError,
+    )
+    from lazycore.experiments._failures import FailureClass
+    from lazycore.experiments._lock import StudyLock, lock_study
+    from lazycore.experiments._plan import Cell, arm_order, plan_cells
+    from lazycore.experiments._reader import RunRecord, load_run
+    from lazycore.experiments._results import FailureRow, ResultRow
+    from lazycore.experiments._runner import RunObserver, preflight, run_study
+    from lazycore.experiments._scaffold import init_study
+    from lazycore.experiments._study import Study
+    from lazycore.experiments._verify import Verification, verify_run
+    from lazycore.experiments._worker import (
+        AlgorithmFailure,
+        BenchmarkFailure,
+        Reply,
+        Request,
+        serve,
+    )
+
+# A worker imports this package once per request: only what it asks for is loaded.
+_HOMES = {
+    "AlgorithmFailure": "_worker",
+    "ArtifactError": "_errors",
+    "BenchmarkFailure": "_worker",
+    "BlockedError": "_errors",
+    "Blocker": "_blockers",
+    "CanonicalError": "_errors",
+    "Cell": "_plan",
+    "ExperimentError": "_errors",
+    "ExternalDependencyError": "_errors",
+    "FailureClass": "_failures",
+    "FailureRow": "_results",
+    "JournalError": "_errors",
+    "ProtocolError": "_errors",
+    "Reply": "_worker",
+    "Request": "_worker",
+    "ResultRow": "_results",
+    "RunBusyError": "_errors",
+    "RunObserver": "_runner",
+    "RunRecord": "_reader",
+    "Study": "_study",
+    "StudyError": "_errors",
+    "StudyLock": "_lock",
+    "ValidationError": "_errors",
+    "Verification": "_verify",
+    "WorkerError": "_errors",
+    "arm_order": "_plan",
+    "canonical": "_canonical",
+    "digest": "_canonical",
+    "freeze": "_canonical",
+    "init_study": "_scaffold",
+    "load_run": "_reader",
+    "lock_study": "_lock",
+    "plan_cells": "_plan",
+    "preflight": "_runner",
+    "run_study": "_runner",
+    "serve": "_worker",
+    "verify_run": "_verify",
+}
+
+__all__ = [
+    "AlgorithmFailure",
+    "ArtifactError",
+    "BenchmarkFailure",
+    "BlockedError",
+    "Blocker",
+    "CanonicalError",
+    "Cell",
+    "ExperimentError",
+    "ExternalDependencyError",
+    "FailureClass",
+    "FailureRow",
+    "JournalError",
+    "ProtocolError",
+    "Reply",
+    "Request",
+    "ResultRow",
+    "RunBusyError",
+    "RunObserver",
+    "RunRecord",
+    "Study",
+    "StudyError",
+    "StudyLock",
+    "ValidationError",
+    "Verification",
+    "WorkerError",
+    "arm_order",
+    "canonical",
+    "digest",
+    "freeze",
+    "init_study",
+    "load_run",
+    "lock_study",
+    "plan_cells",
+    "preflight",
+    "run_study",
+    "serve",
+    "verify_run",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["GENESIS", "Journal", "Record", "read_journal"]
+__all__ = ["GENESIS", "Journal", "Record", "holder", "read_journal"]
 
 GENESIS = "0" * 64
 _FIELDS = {"body", "prev", "seq", "type"}
@@ -204,6 +204,25 @@ class Journal:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def holder(folder: Path) -> int | None:
+    """Return the id of the process that writes a run folder now, or None.
+
+    Only asks: a writer that starts at this moment is not kept out.
+    """
+    try:
+        guard = os.open(folder / "run.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(guard, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(guard, 64, 0).decode(errors="replace").strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(guard)
+    return None
 
 
 def _take_lock(folder: Path) -> int:

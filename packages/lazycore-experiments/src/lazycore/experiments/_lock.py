@@ -8,7 +8,7 @@ the unit inventory and the model slots.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ class StudyLock:
         document: The whole lock, read-only.
         data: Its canonical bytes.
         digest: SHA-256 of those bytes.
+        source: The folder the tree was read from; None for a lock read from a file.
 
     Examples:
         >>> from pathlib import Path
@@ -64,6 +65,7 @@ class StudyLock:
     document: Mapping[str, Any]
     data: bytes
     digest: str
+    source: Path | None = None
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StudyLock:
@@ -248,7 +250,8 @@ def lock_study(
             "order": "sha256(cell:arm)",
         },
     }
-    return StudyLock.from_bytes(canonical(document))
+    lock = StudyLock.from_bytes(canonical(document))
+    return replace(lock, source=study.path.parent / study.tree)
 
 
 def sdk_files() -> dict[str, Path]:

@@ -30,7 +30,7 @@ _SHAPES = (
     rb"\bAKIA[A-Z0-9]{16}\b",
     rb"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
     rb"(?<=://)[^/\s:@]{1,64}:[^/\s:@]{1,64}(?=@)",
-    rb"(?i:(?<=[?&](?:token|api_key|apikey|access_token|signature)=))[^&\s\"']{8,}",
+    rb"(?i:[?&](?:token|api_key|apikey|access_token|signature)=)[^&\s\"']{8,}",
 )
 
 

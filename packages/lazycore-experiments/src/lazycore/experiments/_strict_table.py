@@ -143,7 +143,7 @@ class StrictTable:
         path = PurePosixPath(value)
         if path.is_absolute() or ".." in path.parts or "\\" in value or "\0" in value:
             raise self.error(key, f"{value!r}: want a relative path with '/', no '..'")
-        return path.as_posix()
+        return path.as_posix() if value else ""
 
     def parameters(self, key: str) -> Mapping[str, Any]:
         value = self.take(key, dict, {})

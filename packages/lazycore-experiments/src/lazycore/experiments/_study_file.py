@@ -173,7 +173,7 @@ def _benchmarks(root: StrictTable, folder: Path | None) -> tuple[Benchmark, ...]
 def _units(table: StrictTable, folder: Path | None) -> tuple[str, ...]:
     inline = table.array("units", str, ())
     file = table.relative("units_file", "")
-    if bool(inline) == bool(file) or file == ".":
+    if bool(inline) == bool(file):
         raise table.error("units", "want either 'units' or 'units_file', not empty")
     units = inline
     if file:

@@ -48,6 +48,11 @@ class TreeFile:
     sha256: str
     blob: str
 
+    @property
+    def identity(self) -> tuple[str, int, str]:
+        """What makes two files the same: mode, size and SHA-256."""
+        return self.mode, self.size, self.sha256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
@@ -73,7 +78,7 @@ class Tree:
                 found.append(f"{path} removed")
             elif path not in ours:
                 found.append(f"{path} added")
-            elif ours[path] != theirs[path]:
+            elif ours[path].identity != theirs[path].identity:
                 found.append(f"{path} changed")
         return found
 

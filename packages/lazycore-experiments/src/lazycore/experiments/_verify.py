@@ -1,0 +1,217 @@
+"""Verify a run folder: every byte of it, each finding with file and record."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lazycore.experiments._digests import ResultsDigest
+from lazycore.experiments._errors import ArtifactError, ExperimentError
+from lazycore.experiments._interpreter import hash_file
+from lazycore.experiments._journal import read_journal
+from lazycore.experiments._lock import StudyLock
+from lazycore.experiments._outcome import leaf_digest
+from lazycore.experiments._plan import Cell, plan_cells
+from lazycore.experiments._protocol import build_request
+from lazycore.experiments._seal import DERIVED, read_seal
+from lazycore.experiments._tree import read_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Verification", "verify_run"]
+
+_OWN = {"journal.jsonl", "lock.json", "run.lock", "seal.json", "snapshot", "study"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What verification found.
+
+    Attributes:
+        findings: One line per deviation, naming file and record; empty when the
+            run holds.
+        lock_digest: SHA-256 of the lock, or None when it can't be read.
+        results_digest: SHA-256 over the journal's values, or None.
+        records: Journal records that were read.
+
+    Examples:
+        >>> Verification(
+        ...     findings=(), lock_digest=None, results_digest=None, records=0
+        ... ).holds
+        True
+    """
+
+    findings: tuple[str, ...]
+    lock_digest: str | None
+    results_digest: str | None
+    records: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing deviates."""
+        return not self.findings
+
+
+def verify_run(
+    path: str | Path, *, progress: Callable[[int, int], None] | None = None
+) -> Verification:
+    """Check lock, snapshot, journal, results and derived files of a run.
+
+    The journal's chain is followed record by record; every cell must be one of the
+    plan, once, and answer the request that the lock implies. Digests in
+    ``seal.json`` cover the rest. It proves consistency, not authorship.
+
+    Args:
+        path: The run folder.
+        progress: Called with records read and cells planned.
+
+    Raises:
+        ArtifactError: There is no run folder.
+
+    Examples:
+        >>> verify_run("no/such/folder")
+        Traceback (most recent call last):
+        ...
+        lazycore.experiments._errors.ArtifactError: no/such/folder: no run folder
+    """
+    folder = Path(path)
+    if not (folder / "journal.jsonl").is_file():
+        raise ArtifactError(f"{folder}: no run folder")
+    findings: list[str] = []
+    lock: StudyLock | None = None
+    try:
+        lock = StudyLock.read(folder / "lock.json")
+    except ArtifactError as error:
+        findings.append(str(error))
+    results: str | None = None
+    records = 0
+    if lock is not None:
+        results, records = _verify_journal(folder, lock, findings, progress)
+        _verify_trees(folder, lock, findings)
+    _verify_seal(folder, lock, results, findings)
+    _verify_strangers(folder, findings)
+    return Verification(
+        findings=tuple(findings),
+        lock_digest=None if lock is None else lock.digest,
+        results_digest=results,
+        records=records,
+    )
+
+
+def _verify_journal(
+    folder: Path,
+    lock: StudyLock,
+    findings: list[str],
+    progress: Callable[[int, int], None] | None,
+) -> tuple[str | None, int]:
+    plan = {cell.id: cell for cell in plan_cells(lock.study, lock.digest)}
+    total = ResultsDigest()
+    path = folder / "journal.jsonl"
+    count = 0
+    try:
+        for record in read_journal(path):
+            count += 1
+            where = f"{path}: record {record.seq}"
+            if record.type == "session" and record.body.get("lock") != lock.digest:
+                findings.append(f"{where}: belongs to another lock")
+            elif record.type == "cell":
+                problem = _cell_problem(lock, plan, record.body)
+                if problem:
+                    findings.append(f"{where}: {problem}")
+                total.add(record.body["cell"], leaf_digest(record.body))
+            elif record.type == "end" and record.body["results"] != total.value():
+                findings.append(f"{where}: states another results digest")
+            if progress is not None and count % 500 == 0:
+                progress(count, len(plan))
+    except ExperimentError as error:
+        findings.append(str(error))
+        return None, count
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        findings.append(f"{path}: record {count - 1}: malformed body ({error!r})")
+        return None, count
+    if len(total) != len(plan):
+        findings.append(
+            f"{path}: {len(total)} of {len(plan)} cells are finished; continue the run"
+        )
+    return total.value(), count
+
+
+def _cell_problem(
+    lock: StudyLock, plan: dict[str, Cell], body: dict[str, Any]
+) -> str | None:
+    cell = plan.get(body["cell"])
+    if cell is None:
+        return f"cell {body['cell'][:12]} is not in the plan"
+    stated = (body["index"], body["benchmark"], body["model"], body["seed"])
+    planned = (cell.index, cell.benchmark, cell.model, cell.seed)
+    if stated != planned or tuple(body["units"]) != cell.units:
+        return "describes another cell than its id"
+    if tuple(body["order"]) != cell.order or body["block"] != cell.block:
+        return "the arms did not run in the derived order"
+    if body["arms"].keys() != set(cell.order):
+        return "has other arms than the study"
+    for name, arm in body["arms"].items():
+        if arm["request"] != build_request(lock.study, lock.digest, cell, name)[1]:
+            return f"arm {name} answered another request"
+        if arm["response"] is not None and arm["units"].keys() != set(cell.units):
+            return f"arm {name} has other units than the cell"
+    return None
+
+
+def _verify_trees(folder: Path, lock: StudyLock, findings: list[str]) -> None:
+    for name, exclude in (("snapshot", ()), ("study", lock.study.exclude)):
+        root = folder / name
+        if not root.exists():
+            if name == "snapshot":
+                findings.append(f"{root}: missing")
+            continue
+        try:
+            found = read_tree(root, exclude)
+        except ArtifactError as error:
+            findings.append(str(error))
+            continue
+        if found.sha256 != lock.tree_sha256:
+            changes = lock.tree().difference(found)
+            findings.extend(f"{root}: {change}" for change in changes)
+
+
+def _verify_seal(
+    folder: Path, lock: StudyLock | None, results: str | None, findings: list[str]
+) -> None:
+    try:
+        seal = read_seal(folder)
+    except ArtifactError as error:
+        findings.append(f"{error}; the run was not finished")
+        return
+    path = folder / "seal.json"
+    if lock is not None and seal.get("lock") != lock.digest:
+        findings.append(f"{path}: names another lock than lock.json")
+    if results is not None and seal.get("results") != results:
+        findings.append(f"{path}: names other results than the journal")
+    journal = folder / "journal.jsonl"
+    stated = {"sha256": hash_file(journal), "bytes": journal.stat().st_size}
+    if seal.get("journal") != stated:
+        findings.append(f"{journal}: is not the sealed journal")
+    files = seal.get("files")
+    if not isinstance(files, dict):
+        findings.append(f"{path}: has no table of files")
+        return
+    for name in DERIVED:
+        file = folder / name
+        if name in files and not file.is_file():
+            findings.append(f"{file}: missing")
+        elif file.is_file() and name not in files:
+            findings.append(f"{file}: was added after the run was sealed")
+        elif name in files and hash_file(file) != files[name]:
+            findings.append(f"{file}: changed after the run was sealed")
+
+
+def _verify_strangers(folder: Path, findings: list[str]) -> None:
+    findings.extend(
+        f"{folder / name}: no file of a run"
+        for name in sorted(os.listdir(folder))  # noqa: PTH208 - names only
+        if name not in _OWN and name not in DERIVED
+    )
