@@ -20,10 +20,17 @@ from lazycore.experiments._verdict import Verdict, headline, judge, sentence
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from lazycore.experiments._reader import RunRecord
     from lazycore.experiments._results import ResultRow
     from lazycore.experiments._study import Metric, Study
 
-__all__ = ["Comparison", "PairedResult", "Sensitivity", "compare_rows"]
+__all__ = [
+    "Comparison",
+    "PairedResult",
+    "Sensitivity",
+    "compare_rows",
+    "compare_run",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +178,29 @@ class Comparison:
             "resamples": self.resamples,
             "results": results,
         }
+
+
+def compare_run(record: RunRecord) -> Comparison:
+    """Compare every arm of a run with the study's baseline.
+
+    Args:
+        record: A run, finished or not; one that is not is an interim look.
+
+    Returns:
+        One result per arm, benchmark and metric. The resampling is seeded by the
+        lock's digest, so the same run gives the same numbers.
+
+    Examples:
+        >>> from lazycore.experiments import compare_run, load_run
+        >>> def verdict(path: str) -> str:
+        ...     return compare_run(load_run(path)).headline
+    """
+    return compare_rows(
+        record.study,
+        record.rows,
+        seed=record.lock_digest,
+        interim=not record.complete,
+    )
 
 
 def compare_rows(

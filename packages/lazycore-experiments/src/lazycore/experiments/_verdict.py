@@ -91,7 +91,7 @@ def sentence(result: PairedResult) -> str:
             margin = amount(result.margin or 0.0, kind=result.kind).lstrip("+")
             return f"{place} is equivalent within {margin}: {evidence}."
         case _:
-            return f"{place}: no difference shown: {evidence}."
+            return f"{place}: no difference shown, {evidence}."
 
 
 def headline(results: Sequence[PairedResult], *, interim: bool) -> str:

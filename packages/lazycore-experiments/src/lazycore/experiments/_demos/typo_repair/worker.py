@@ -40,7 +40,8 @@ def misspell(text: str, noise: float, draws: random.Random) -> str:
         wrong: list[str] = known[word]
         return wrong[int(draws.random() * len(wrong))]
 
-    return sentiment.WORD.sub(change, text)
+    changed: str = sentiment.WORD.sub(change, text)
+    return changed
 
 
 def repair(word: str) -> str:

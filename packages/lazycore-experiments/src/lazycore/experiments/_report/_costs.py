@@ -1,0 +1,228 @@
+"""The third section: time and memory, paired the same way as the metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lazycore.experiments._numbers import MINUS, bytes_text, duration, plural
+from lazycore.experiments._paired_summary import PairedSummary, summarise
+from lazycore.experiments._pairing import pair_cells
+from lazycore.experiments._plan import arm_order
+from lazycore.experiments._report._forest import Mark, axis, forest_scale, row
+from lazycore.experiments._report._markup import Markup, element
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lazycore.experiments._reader import RunRecord
+    from lazycore.experiments._report._detail import Detail
+    from lazycore.experiments._report._scale import Scale
+
+__all__ = ["costs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resource:
+    """A field of the result rows, what people call it, and how it is written."""
+
+    field: str
+    title: str
+    write: Callable[[float], str]
+    least: float
+
+
+_RESOURCES = (
+    _Resource(field="wall_s", title="Wall clock", write=duration, least=1e-3),
+    _Resource(field="cpu_s", title="CPU time", write=duration, least=1e-3),
+    _Resource(
+        field="max_rss_bytes", title="Peak memory", write=bytes_text, least=2.0**20
+    ),
+)
+_RESAMPLES = 2_000
+
+
+def costs(record: RunRecord, detail: Detail) -> Markup | None:
+    """Return one table per arm and measured resource, or None when none was."""
+    study = record.study
+    tables = []
+    for arm in study.arms:
+        if arm.name == study.baseline:
+            continue
+        for resource in _RESOURCES:
+            pairs = pair_cells(record.rows, (study.baseline, arm.name), resource.field)
+            shown = dict(list(pairs.items())[: detail.rows])
+            if shown:
+                tables.append(_table(record, arm.title, resource, shown))
+    if not tables:
+        return None
+    return element(
+        "section",
+        element("h2", "Cost"),
+        element("p", _lead(record), class_="lead"),
+        tables,
+        id="cost",
+    )
+
+
+def _lead(record: RunRecord) -> str:
+    study = record.study
+    cells = list(dict.fromkeys(row.cell for row in record.rows))
+    names = tuple(arm.name for arm in study.arms)
+    first = sum(arm_order(cell, names)[0] == study.baseline for cell in cells)
+    mode = (
+        "Each request is a child that a warm server forked, so loading is not in it."
+        if study.mode == "fork"
+        else "Each request is a fresh process, so loading is in it."
+    )
+    return (
+        f"Measured from outside the worker, baseline and arm back to back. {mode} A "
+        f"coin derived from the cell's id decided which arm ran first: the baseline "
+        f"in {first:,} of {plural(len(cells), 'cell')}. No verdict rests on this."
+    )
+
+
+def _table(
+    record: RunRecord,
+    arm: str,
+    resource: _Resource,
+    pairs: Mapping[str, tuple[tuple[float, float], ...]],
+) -> Markup:
+    found = {
+        benchmark: _summary(record, resource, benchmark, values)
+        for benchmark, values in pairs.items()
+    }
+    marks = {
+        benchmark: Mark(
+            value=summary.difference,
+            interval=summary.interval,
+            tone="none",
+            margin=None,
+            label=f"{resource.title}, {benchmark}",
+        )
+        for benchmark, summary in found.items()
+    }
+    scale = forest_scale(marks.values(), least=resource.least)
+    factor, unit = _axis_unit(scale, resource)
+    rows = [
+        element(
+            "tr",
+            element("th", *_place(record, benchmark, len(values)), scope="row"),
+            _numbers(values, found[benchmark], resource, row(marks[benchmark], scale)),
+        )
+        for benchmark, values in pairs.items()
+    ]
+    foot = axis(scale, factor=factor, left=f"{arm} cheaper", right=f"{arm} dearer")
+    head = element(
+        "tr",
+        element("th", "Benchmark", scope="col"),
+        element("th", "baseline", scope="col", class_="number wide"),
+        element("th", arm, scope="col", class_="number wide"),
+        element(
+            "th", f"Difference in {unit}", scope="col", class_="plot", data_sort="no"
+        ),
+        element(
+            "th",
+            "Difference",
+            element("small", f"{100 * record.study.analysis.confidence:g} % interval"),
+            scope="col",
+            class_="number",
+        ),
+        element("th", "Ratio", scope="col", class_="number"),
+    )
+    footer = element(
+        "tr",
+        element("td"),
+        element("td", class_="wide"),
+        element("td", class_="wide"),
+        element("td", foot, class_="plot"),
+        element("td"),
+        element("td"),
+    )
+    return element(
+        "div",
+        element("h3", f"{resource.title} per request: {arm} minus baseline"),
+        element(
+            "table",
+            element("thead", head),
+            element("tbody", rows),
+            element("tfoot", footer),
+            class_="differences",
+        ),
+        class_="group",
+    )
+
+
+def _place(record: RunRecord, benchmark: str, clusters: int) -> tuple[object, Markup]:
+    """Return a benchmark's title and how many clusters of how many seeds it has."""
+    name, _, slot = benchmark.partition("@")
+    found = next((b for b in record.study.benchmarks if b.id == name), None)
+    title = found.title if found and not slot else benchmark
+    noun = "block" if found and found.block_size > 1 else "unit"
+    seeds = len(record.study.seeds)
+    times = f" \N{MULTIPLICATION SIGN} {plural(seeds, 'seed')}" if seeds > 1 else ""
+    return title, element("small", plural(clusters, noun) + times)
+
+
+def _numbers(
+    values: Sequence[tuple[float, float]],
+    summary: PairedSummary,
+    resource: _Resource,
+    drawing: Markup,
+) -> list[Markup]:
+    write = resource.write
+    assert summary.difference is not None  # a benchmark without pairs has no row
+    one = sum(a for a, _ in values) / len(values)
+    two = sum(b for _, b in values) / len(values)
+    interval = "no interval"
+    if summary.interval:
+        low, high = (_signed(value, write) for value in summary.interval)
+        interval = f"{low} to {high}"
+    ratio = two / one if one else None
+    return [
+        element("td", write(one), class_="number wide", data_value=repr(one)),
+        element("td", write(two), class_="number wide", data_value=repr(two)),
+        element("td", drawing, class_="plot"),
+        element(
+            "td",
+            element("strong", _signed(summary.difference, write)),
+            element("small", interval),
+            class_="number",
+            data_value=repr(summary.difference),
+        ),
+        element(
+            "td",
+            "\N{EM DASH}" if ratio is None else f"\N{MULTIPLICATION SIGN}{ratio:.2f}",
+            class_="number",
+            data_value=repr(ratio or 0.0),
+        ),
+    ]
+
+
+def _summary(
+    record: RunRecord,
+    resource: _Resource,
+    benchmark: str,
+    values: Sequence[tuple[float, float]],
+) -> PairedSummary:
+    return summarise(
+        [b - a for a, b in values],
+        binary=False,
+        one_seed=False,
+        margin=None,
+        confidence=record.study.analysis.confidence,
+        resamples=_RESAMPLES,
+        seed=(record.lock_digest, resource.field, benchmark),
+    )
+
+
+def _signed(value: float, write: Callable[[float], str]) -> str:
+    sign = "+" if value > 0 else MINUS if value < 0 else ""
+    return f"{sign}{write(abs(value))}"
+
+
+def _axis_unit(scale: Scale, resource: _Resource) -> tuple[float, str]:
+    reach = max(abs(scale.low), abs(scale.high))
+    if resource.field == "max_rss_bytes":
+        return 2.0**-20, "MiB"
+    return (1.0, "seconds") if reach >= 1 else (1e3, "milliseconds")

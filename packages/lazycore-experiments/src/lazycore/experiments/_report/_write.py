@@ -1,0 +1,63 @@
+"""Render a run and write the file, small enough whatever the run's size."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lazycore.experiments._comparison import compare_run
+from lazycore.experiments._report._costs import costs
+from lazycore.experiments._report._detail import DETAILS, LIMIT_BYTES
+from lazycore.experiments._report._differences import differences
+from lazycore.experiments._report._page import page
+from lazycore.experiments._report._provenance import methods, provenance
+from lazycore.experiments._report._troubles import troubles
+from lazycore.experiments._report._units import units
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lazycore.experiments._comparison import Comparison
+    from lazycore.experiments._reader import RunRecord
+
+__all__ = ["render", "write_report"]
+
+
+def write_report(record: RunRecord, path: Path) -> None:
+    """Write the report of a run: one offline HTML file under 300 kB.
+
+    The same run gives the same bytes. A reader of the old file keeps it until the
+    new one is whole.
+
+    Args:
+        record: A run, finished or not.
+        path: The file; its folder exists.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from lazycore.experiments import load_run, write_report
+        >>> def report(run: Path) -> None:
+        ...     write_report(load_run(run), run / "report.html")
+    """
+    data = render(record, compare_run(record))
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def render(record: RunRecord, comparison: Comparison) -> bytes:
+    """Return the document, with as much detail as the size allows."""
+    data = b""
+    for detail in DETAILS:
+        sections = [
+            differences(comparison, detail),
+            units(record, comparison, detail),
+            costs(record, detail),
+            troubles(record, comparison, detail),
+            methods(comparison),
+            provenance(record),
+        ]
+        data = page(record, comparison, sections).encode()
+        if len(data) <= LIMIT_BYTES:
+            break
+    return data
