@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         WorkspaceChange,
     )
     from lazycore.sandbox._select import diagnose, get_default_executor
+    from lazycore.sandbox._session import SandboxSession
 
 _HOMES = {
     "BackendReport": "_guarantees",
@@ -55,6 +56,7 @@ _HOMES = {
     "SandboxPolicyError": "_errors",
     "SandboxPolicyViolationError": "_errors",
     "SandboxResult": "_result",
+    "SandboxSession": "_session",
     "SandboxTimeoutError": "_errors",
     "SeatbeltSandboxExecutor": "_macos._executor",
     "Violation": "_result",
@@ -84,6 +86,7 @@ __all__ = [
     "SandboxPolicyError",
     "SandboxPolicyViolationError",
     "SandboxResult",
+    "SandboxSession",
     "SandboxTimeoutError",
     "SeatbeltSandboxExecutor",
     "Violation",

@@ -110,19 +110,14 @@ class BaseSandboxExecutor(ABC):
             SandboxLostError: If the launcher was killed while the target ran.
         """
         started = time.monotonic()
-        words = _check_argv(argv)
-        if input is not None and not isinstance(input, (bytes, bytearray, memoryview)):
-            raise TypeError(f"input must be bytes or None, got {type(input).__name__}")
-        if reply_limit_bytes is not None and reply_limit_bytes <= 0:
-            raise ValueError(
-                f"reply_limit_bytes must be above zero, got {reply_limit_bytes}"
-            )
+        words = check_argv(argv)
+        data = check_run_options(input, reply_limit_bytes)
         self._require(policy)
         with preflight(policy) as checked:
             return self._run(
                 words,
                 checked,
-                input_bytes=None if input is None else bytes(input),
+                input_bytes=data,
                 reply_limit_bytes=reply_limit_bytes,
                 started=started,
             )
@@ -251,7 +246,21 @@ def refusal(
     return "\n".join(lines)
 
 
-def _check_argv(argv: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+def check_run_options(
+    data: bytes | None, reply_limit_bytes: int | None
+) -> bytes | None:
+    """Refuse input that is not bytes and a reply limit that is not positive."""
+    if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"input must be bytes or None, got {type(data).__name__}")
+    if reply_limit_bytes is not None and reply_limit_bytes <= 0:
+        raise ValueError(
+            f"reply_limit_bytes must be above zero, got {reply_limit_bytes}"
+        )
+    return None if data is None else bytes(data)
+
+
+def check_argv(argv: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """Return `argv` as text, or refuse what the kernel could not take."""
     if isinstance(argv, (str, bytes, os.PathLike)):
         raise TypeError(f"argv must be a list of words, got {argv!r}; no shell runs it")
     words = tuple(os.fspath(word) for word in argv)

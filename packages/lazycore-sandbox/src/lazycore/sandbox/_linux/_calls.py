@@ -53,6 +53,7 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 
 # Options of prctl(2).
+CAP_SETFCAP = 1 << 31
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
@@ -99,6 +100,11 @@ def clone_with_pidfd(flags: int) -> tuple[int, int]:
         _long(0),
     )
     return pid, pidfd.value if pid else -1
+
+
+def unshare(flags: int) -> None:
+    """Move this single-threaded process into new namespaces; children for pids."""
+    check(_libc.unshare(flags))
 
 
 def open_beneath_root(path: str, root: int) -> int:
@@ -172,17 +178,21 @@ def set_hostname(name: str) -> None:
     check(_libc.sethostname(raw, ctypes.c_size_t(len(raw))))
 
 
-def drop_capabilities() -> None:
-    """Empty the effective, permitted, inheritable and ambient sets for good."""
+def drop_capabilities(*, keep: int = 0) -> None:
+    """Empty the effective, permitted, inheritable and ambient sets for good.
+
+    Args:
+        keep: Mask of capabilities below 32 that stay effective and permitted.
+    """
     prctl(PR_SET_SECUREBITS, SECUREBITS_LOCKED_DOWN)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    clear_capability_sets()
+    clear_capability_sets(keep=keep)
 
 
-def clear_capability_sets() -> None:
-    """Empty the effective, permitted and inheritable sets."""
+def clear_capability_sets(*, keep: int = 0) -> None:
+    """Empty the effective, permitted and inheritable sets but for `keep`."""
     header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3
-    _call(_NR["capset"], header, bytes(24))
+    _call(_NR["capset"], header, struct.pack("=6I", keep, keep, 0, 0, 0, 0))
 
 
 def drop_bounding_set() -> None:

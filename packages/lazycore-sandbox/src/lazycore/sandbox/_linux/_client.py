@@ -94,7 +94,7 @@ class LauncherHandle:
                     [kind], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
                 )
                 theirs.close()
-                return ours, _first_answer(ours)
+                return ours, first_answer(ours)
             except (BrokenPipeError, ConnectionResetError, EOFError) as error:
                 # Nothing ran yet: the launcher was gone. Replace it, once.
                 ours.close()
@@ -144,7 +144,12 @@ class LauncherHandle:
         self._owned = None
 
 
-def _first_answer(sock: socket.socket) -> int:
+def first_answer(sock: socket.socket) -> int:
+    """Receive the child's pidfd, or raise what went wrong instead.
+
+    Raises:
+        EOFError: If the other side ended without a word.
+    """
     data, control, _, _ = sock.recvmsg(
         4096, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC
     )

@@ -80,13 +80,17 @@ def confine(rules: Iterable[Rule], *, abi: int, handle_tcp: bool) -> None:
     Raises:
         OSError: If the kernel refuses; the process is then not confined.
     """
-    handled = handled_rights(abi)
-    ruleset = _calls.landlock_ruleset(
-        fs=handled,
+    _restrict(
+        rules,
+        abi=abi,
         net=_NET_TCP if handle_tcp else 0,
         scoped=SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL,
-        abi=abi,
     )
+
+
+def _restrict(rules: Iterable[Rule], *, abi: int, net: int, scoped: int) -> None:
+    handled = handled_rights(abi)
+    ruleset = _calls.landlock_ruleset(fs=handled, net=net, scoped=scoped, abi=abi)
     try:
         for fd, rights in rules:
             granted = rights & handled
@@ -97,6 +101,11 @@ def confine(rules: Iterable[Rule], *, abi: int, handle_tcp: bool) -> None:
         _calls.landlock_restrict(ruleset)
     finally:
         os.close(ruleset)
+
+
+def confine_files(rules: Iterable[Rule], *, abi: int) -> None:
+    """Enforce the file rules alone: for a server that later confines its children."""
+    _restrict(rules, abi=abi, net=0, scoped=0)
 
 
 def scope_signals(*, abi: int) -> None:

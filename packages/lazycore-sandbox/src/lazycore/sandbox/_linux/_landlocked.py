@@ -17,11 +17,12 @@ from lazycore.sandbox._linux._remove import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy
-    from lazycore.sandbox._result import SandboxResult
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # What a C library, Python and shells read of /proc that names no process.
@@ -67,26 +68,21 @@ class LandlockSandboxExecutor(NativeExecutor):
         """
         return probe_backend(cls)
 
-    def _go(
-        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
-    ) -> SandboxResult:
-        with _scratch() as scratch:
-            request = self._request(argv, checked, scratch, reply=order.wants_reply)
-            return self.run_request(
-                NO_NAMESPACES,
-                request,
-                checked,
-                order,
-            )
+    def launch_kind(self, policy: SandboxPolicy) -> bytes:
+        """Ask for a child without namespaces of its own."""
+        del policy
+        return NO_NAMESPACES
 
-    @staticmethod
-    def _request(
-        argv: tuple[str, ...], checked: CheckedPolicy, scratch: str, *, reply: bool
+    def scratch(self, parent: str | None) -> AbstractContextManager[str]:
+        """Make a private directory for one run and remove it afterwards."""
+        return _scratch(parent)
+
+    def request(
+        self, argv: tuple[str, ...], checked: CheckedPolicy, scratch: str, order: Order
     ) -> Request:
+        """Describe one run with its Landlock rules."""
         policy = checked.policy
-        request = base_request(
-            argv, policy, namespaces=False, scratch=scratch, reply=reply
-        )
+        request = base_request(argv, policy, order, namespaces=False, scratch=scratch)
         info = os.stat(scratch)
         rules: list[PathRule] = [
             (scratch, WRITE | EXECUTE, info.st_dev, info.st_ino),
@@ -112,9 +108,9 @@ class LandlockSandboxExecutor(NativeExecutor):
 
 
 @contextmanager
-def _scratch() -> Iterator[str]:
+def _scratch(parent: str | None) -> Iterator[str]:
     """Make a private directory for one run and remove it whatever is in it."""
-    path = os.path.realpath(tempfile.mkdtemp(prefix="lazycore-sandbox-"))
+    path = os.path.realpath(tempfile.mkdtemp(prefix="lazycore-sandbox-", dir=parent))
     try:
         yield path
     finally:

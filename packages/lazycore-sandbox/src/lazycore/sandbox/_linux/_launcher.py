@@ -7,7 +7,6 @@ socket to a child in fresh namespaces, of which it keeps some prepared while idl
 
 from __future__ import annotations
 
-import array
 import os
 import select
 import signal
@@ -15,6 +14,13 @@ import socket
 from typing import NoReturn
 
 from lazycore.sandbox._linux import _calls, _supervisor
+from lazycore.sandbox._linux._children import (
+    CHANNEL_FD,
+    Child,
+    enter_namespaces,
+    hung_up,
+    receive_fd,
+)
 from lazycore.sandbox._linux._mounts import StageError
 from lazycore.sandbox._linux._request import send_answer
 
@@ -38,48 +44,6 @@ _FLAGS = {
     HOST_NETWORK: _BASE_FLAGS,
     NO_NAMESPACES: 0,
 }
-_CHANNEL_FD = 3
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
-
-
-class Child:
-    """One child: its process, the channel that hands it a run, its descriptor."""
-
-    def __init__(self, pid: int, pidfd: int, channel: socket.socket) -> None:
-        self.pid = pid
-        self.pidfd = pidfd
-        self.channel = channel
-
-    def hand_over(self, run: socket.socket) -> None:
-        """Give the caller the child's pidfd and the child the caller's socket."""
-        _send_fd(run, b'{"pidfd":1}\n', self.pidfd)
-        _send_fd(self.channel, b"r", run.fileno())
-
-    def kill(self) -> None:
-        """Kill the child, and with it its whole pid namespace."""
-        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-
-    def close(self) -> None:
-        """Release what the launcher holds of a child that was reaped."""
-        self.channel.close()
-        os.close(self.pidfd)
-
-
-def _send_fd(sock: socket.socket, data: bytes, fd: int) -> None:
-    sock.sendmsg(
-        [data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
-    )
-
-
-def _receive_fd(sock: socket.socket, size: int) -> tuple[bytes, int]:
-    """Return (data, descriptor), the latter -1 when none came."""
-    data, control, _, _ = sock.recvmsg(
-        size, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC
-    )
-    for level, kind, raw in control:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            return data, array.array("i", raw[:4])[0]
-    return data, -1
 
 
 class Launcher:
@@ -130,7 +94,7 @@ class Launcher:
             self._wanted = 0
 
     def _serve(self) -> bool:
-        kind, fd = _receive_fd(self._control, 1)
+        kind, fd = receive_fd(self._control, 1)
         if not kind:
             return False
         if fd < 0:
@@ -150,7 +114,8 @@ class Launcher:
 
     def _load_calls(self) -> None:
         """Import what calls need, once, so that no child has to see its files."""
-        import lazycore.sandbox._child  # noqa: F401 - for the children to come
+        import lazycore.sandbox._child
+        import lazycore.sandbox._linux._session_server  # noqa: F401 - for children
 
         self._discard_ready()
 
@@ -215,11 +180,11 @@ class Launcher:
 def _child(channel: socket.socket, kind: bytes, identity: tuple[int, int]) -> NoReturn:
     try:
         fd = os.dup(channel.fileno())
-        if fd != _CHANNEL_FD:
-            os.dup2(fd, _CHANNEL_FD, inheritable=False)
-        _calls.close_from(_CHANNEL_FD + 1)
+        if fd != CHANNEL_FD:
+            os.dup2(fd, CHANNEL_FD, inheritable=False)
+        _calls.close_from(CHANNEL_FD + 1)
         channel.detach()
-        channel = socket.socket(fileno=_CHANNEL_FD)
+        channel = socket.socket(fileno=CHANNEL_FD)
         failure = None
         try:
             if kind != NO_NAMESPACES:
@@ -227,56 +192,15 @@ def _child(channel: socket.socket, kind: bytes, identity: tuple[int, int]) -> No
             _calls.prctl(_calls.PR_SET_DUMPABLE, 1)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if kind != NO_NAMESPACES:
-                _own_namespaces(identity, network=kind == ISOLATED)
+                enter_namespaces(identity, network=kind == ISOLATED)
         except OSError as error:
             failure = StageError("namespaces", error.errno or 0, str(error.filename))
-        data, fd = _receive_fd(channel, 1)
-        if not data or fd < 0 or _hung_up(channel):
+        data, fd = receive_fd(channel, 1)
+        if not data or fd < 0 or hung_up(channel):
             os._exit(0)
         _supervisor.serve_one(socket.socket(fileno=fd), channel, failure)
     finally:
         os._exit(0)
-
-
-def _hung_up(channel: socket.socket) -> bool:
-    """Tell whether the launcher died before its death signal was armed."""
-    poll = select.poll()
-    poll.register(channel.fileno(), 0)
-    return bool(poll.poll(0))
-
-
-def _own_namespaces(identity: tuple[int, int], *, network: bool) -> None:
-    """Map this user alone, name the host, bring the private loopback up."""
-    uid, gid = identity
-    # user_namespaces(7): setgroups must be denied before a plain user maps a gid.
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/gid_map", f"{gid} {gid} 1")
-    _write("/proc/self/uid_map", f"{uid} {uid} 1")
-    _calls.drop_bounding_set()
-    _calls.set_hostname("sandbox")
-    if network:
-        _loopback_up()
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    except OSError as error:
-        error.filename = path
-        raise
-    finally:
-        os.close(fd)
-
-
-def _loopback_up() -> None:
-    import fcntl
-    import struct
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        # netdevice(7): struct ifreq is a 16-byte name and a union of 24 bytes.
-        request = struct.pack("16sH22x", b"lo", _IFF_UP)
-        fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)
 
 
 def main(control_fd: int, caller_fd: int, prepared: int) -> None:

@@ -172,20 +172,25 @@ class Root:
         for name, target in _DEVICE_LINKS.items():
             os.symlink(target, f"dev/{name}", dir_fd=self._root)
 
-    def processes(self, *, limit: int | None, hide_secrets: bool) -> None:
+    def processes(
+        self, *, limit: int | None, hide_secrets: bool, writable: bool
+    ) -> None:
         """Mount this pid namespace's /proc, read-only as a whole.
 
         Args:
             limit: How many pids the namespace may use beside this process; only
                 for kernels on which pid_max belongs to the namespace.
             hide_secrets: Cover files that speak of the host to uid 0.
+            writable: Leave it writable, for a session's server: the kernel lets
+                its children mount a /proc only where they see a whole one.
         """
         if limit is not None:
             # Numbers below RESERVED_PIDS are given out once only (kernel/pid.c),
             # so starting there leaves exactly `limit` of them, for uid 0 as well.
             self._set("sys/kernel/ns_last_pid", _RESERVED_PIDS)
             self._set("sys/kernel/pid_max", _RESERVED_PIDS + limit)
-        _calls.mount_setattr(self._proc, add=_calls.ATTR_RDONLY, recursive=False)
+        if not writable:
+            _calls.mount_setattr(self._proc, add=_calls.ATTR_RDONLY, recursive=False)
         self.directory("proc")
         _calls.move_mount(self._proc, self._root, "proc")
         self.rules.append((self._proc, READ))

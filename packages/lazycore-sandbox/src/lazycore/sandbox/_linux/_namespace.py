@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,10 +14,13 @@ from lazycore.sandbox._linux._plan import policy_binds, split_links
 from lazycore.sandbox._linux._probe import probe_backend
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._plan import Bind, Link
+    from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy
-    from lazycore.sandbox._result import SandboxResult
 
 _SCRATCH_BYTES = 1 << 30
 
@@ -47,19 +51,22 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
         """
         return probe_backend(cls)
 
-    def _go(
-        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
-    ) -> SandboxResult:
+    def launch_kind(self, policy: SandboxPolicy) -> bytes:
+        """Share the network namespace only when the policy says so."""
+        return HOST_NETWORK if policy.allow_network else ISOLATED
+
+    def scratch(self, parent: str | None) -> AbstractContextManager[str]:
+        """Name the private /tmp that every run's own root has."""
+        del parent
+        return nullcontext("/tmp")  # noqa: S108 - the sandbox's own
+
+    def request(
+        self, argv: tuple[str, ...], checked: CheckedPolicy, scratch: str, order: Order
+    ) -> Request:
+        """Describe one run with its mount plan."""
         policy = checked.policy
-        request = base_request(
-            argv,
-            policy,
-            namespaces=True,
-            scratch="/tmp",  # noqa: S108 - the sandbox's own
-            reply=order.wants_reply,
-        )
+        request = base_request(argv, policy, order, namespaces=True, scratch=scratch)
         system, links = _system(checked.system)
-        root = os.geteuid() == 0
         processes = policy.limits.processes
         if processes is not None:
             # The supervisor is a process of the namespace as well.
@@ -72,15 +79,11 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
             landlock_abi=_calls.landlock_abi(),
             handle_tcp=False,
             pid_limit=processes if _pid_max_is_own() else None,
-            hide_proc_secrets=root,
+            hide_proc_secrets=os.geteuid() == 0,
             scratch_bytes=policy.limits.workspace_bytes or _SCRATCH_BYTES,
+            share_network=policy.allow_network,
         )
-        return self.run_request(
-            HOST_NETWORK if policy.allow_network else ISOLATED,
-            request,
-            checked,
-            order,
-        )
+        return request
 
 
 @lru_cache(maxsize=16)

@@ -17,12 +17,15 @@ from lazycore.sandbox._guarantees import required_guarantees
 from lazycore.sandbox._linux._client import LauncherHandle
 from lazycore.sandbox._linux._run import Outcome, Run
 from lazycore.sandbox._linux._seccomp import build_filter
+from lazycore.sandbox._linux._session_client import NativeSession
 from lazycore.sandbox._linux._target import REPLY_FD
 from lazycore.sandbox._preflight import preflight
 from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Self
 
     from lazycore.sandbox._callables import Call
@@ -43,11 +46,7 @@ class Order:
     input_bytes: bytes | None = None
     reply_limit_bytes: int | None = None
     call: Call | None = None
-
-    @property
-    def wants_reply(self) -> bool:
-        """Whether the target gets the reply pipe."""
-        return self.reply_limit_bytes is not None
+    path: tuple[str, ...] = ()
 
 
 class NativeExecutor(BaseSandboxExecutor):
@@ -70,10 +69,41 @@ class NativeExecutor(BaseSandboxExecutor):
         return 0
 
     @abstractmethod
+    def launch_kind(self, policy: SandboxPolicy) -> bytes:
+        """Say which namespaces a run of `policy` needs."""
+
+    @abstractmethod
+    def scratch(self, parent: str | None) -> AbstractContextManager[str]:
+        """Provide the private scratch directory of one run.
+
+        Args:
+            parent: The scratch directory of the session that the run belongs to.
+        """
+
+    @abstractmethod
+    def request(
+        self, argv: tuple[str, ...], checked: CheckedPolicy, scratch: str, order: Order
+    ) -> Request:
+        """Describe one run; the policy was checked and is pinned."""
+
     def _go(
         self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
     ) -> SandboxResult:
-        """Run one order; the policy was checked and is pinned."""
+        kind = self.launch_kind(checked.policy)
+        calls = order.call is not None
+        with self.scratch(None) as scratch:
+            request = self.request(argv, checked, scratch, order)
+            sock, pidfd = self._launcher.open_run(kind, calls=calls)
+            return self.finish_run(sock, pidfd, request, checked.policy, order)
+
+    def open_session(
+        self, policy: SandboxPolicy, *, preload: Sequence[str], path: Sequence[str]
+    ) -> NativeSession:
+        """Start a warm server for `SandboxSession`."""
+        self._require(policy)
+        return NativeSession(
+            self, self._launcher, preflight(policy), preload=preload, path=path
+        )
 
     def _run(
         self,
@@ -115,19 +145,15 @@ class NativeExecutor(BaseSandboxExecutor):
         """Kill what still runs and end the launcher."""
         self._launcher.close()
 
-    def run_request(
+    def finish_run(
         self,
-        kind: bytes,
+        sock: socket.socket,
+        pidfd: int,
         request: Request,
-        checked: CheckedPolicy,
+        policy: SandboxPolicy,
         order: Order,
     ) -> SandboxResult:
-        """Hand a finished request to a child and describe how it went."""
-        policy = checked.policy
-        if order.call is not None:
-            request["call"] = order.call.description()
-            request["path"] = [os.path.abspath(entry) for entry in sys.path]
-        sock, pidfd = self._launcher.open_run(kind, calls=order.call is not None)
+        """Hand a request to a child and describe how it went."""
         run = Run(
             sock,
             pidfd,
@@ -197,10 +223,10 @@ def violations(
 def base_request(
     argv: tuple[str, ...],
     policy: SandboxPolicy,
+    order: Order,
     *,
     namespaces: bool,
     scratch: str,
-    reply: bool,
 ) -> Request:
     """Build the part of a request that does not depend on the mechanism."""
     env = {
@@ -210,7 +236,7 @@ def base_request(
         "TMPDIR": scratch,
         **policy.env,
     }
-    if reply:
+    if order.reply_limit_bytes is not None:
         env[REPLY_VARIABLE] = str(REPLY_FD)
     limits = policy.limits
     return {
@@ -218,8 +244,9 @@ def base_request(
         "env": env,
         "cwd": policy.cwd or scratch,
         "namespaces": namespaces,
-        "call": None,
-        "path": [],
+        "session": False,
+        "call": None if order.call is None else order.call.description(),
+        "path": [os.path.abspath(entry) for entry in (*order.path, *sys.path)],
         "limits": {
             "open_files": limits.open_files,
             "file_size_bytes": limits.file_size_bytes,

@@ -112,6 +112,16 @@ def _enclosing(path: str, steps: list[Bind]) -> Bind | None:
     return max(inside, key=lambda step: len(step[1]), default=None)
 
 
+def outermost(steps: list[Bind]) -> list[Bind]:
+    """Return the steps that lie in no other one."""
+    return [
+        step
+        for step in steps
+        if step[0] in {READ_ONLY, READ_WRITE}
+        and _enclosing(os.path.dirname(step[1]), steps) is None
+    ]
+
+
 def _with_pins(steps: list[Bind]) -> list[Bind]:
     """Hold the directories between a writable root and a protected path inside.
 

@@ -25,7 +25,11 @@ def send_request(sock: socket.socket, request: Request, fds: list[int]) -> None:
     """Send one request with the descriptors that the target will own."""
     body = marshal.dumps(request)
     head = _LENGTH.pack(len(body))
-    control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    control = (
+        []
+        if not fds
+        else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    )
     sock.sendmsg([head], control)
     sock.sendall(body)
 

@@ -28,7 +28,10 @@ KILL = b"k"
 
 
 def serve_one(
-    sock: socket.socket, channel: socket.socket, failure: StageError | None
+    sock: socket.socket,
+    channel: socket.socket,
+    failure: StageError | None,
+    rules: list[Rule] | None = None,
 ) -> NoReturn:
     """Serve one request and end this process; never returns.
 
@@ -36,6 +39,7 @@ def serve_one(
         sock: The caller's end speaks here.
         channel: Stays open as long as the launcher lives.
         failure: What already went wrong while the namespaces were prepared.
+        rules: The Landlock rules when the view is built already.
     """
     try:
         if failure is not None:
@@ -46,7 +50,12 @@ def serve_one(
         except (EOFError, OSError):
             os._exit(0)
         try:
-            rules = build(request)
+            if rules is None:
+                rules = build(request)
+            if request["session"]:
+                from lazycore.sandbox._linux import _session_server
+
+                _session_server.serve(sock, channel, request, rules)
             Supervisor(sock, channel, request).run(fds, rules)
         except StageError as error:
             _fail(sock, error.stage, error.code, error.detail)
@@ -75,7 +84,9 @@ def build(request: Request) -> list[Rule]:
         root.file(path, content)
     root.devices()
     root.processes(
-        limit=request["pid_limit"], hide_secrets=request["hide_proc_secrets"]
+        limit=request["pid_limit"],
+        hide_secrets=request["hide_proc_secrets"],
+        writable=request["session"],
     )
     root.scratch(request["scratch_bytes"])
     for bind in request["binds"]:

@@ -1,0 +1,98 @@
+"""A prepared child: the channel that hands it a run, and its way into namespaces."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import select
+import signal
+import socket
+import struct
+
+from lazycore.sandbox._linux import _calls
+
+CHANNEL_FD = 3
+"""Where a child keeps its end of the channel, above the standard descriptors."""
+
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
+
+
+class Child:
+    """One child: its process, the channel that hands it a run, its descriptor."""
+
+    def __init__(self, pid: int, pidfd: int, channel: socket.socket) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self.channel = channel
+
+    def hand_over(self, run: socket.socket) -> None:
+        """Give the caller the child's pidfd and the child the caller's socket."""
+        send_fd(run, b'{"pidfd":1}\n', self.pidfd)
+        send_fd(self.channel, b"r", run.fileno())
+
+    def kill(self) -> None:
+        """Kill the child, and with it its whole pid namespace."""
+        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Release what the launcher holds of a child that was reaped."""
+        self.channel.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+
+
+def send_fd(sock: socket.socket, data: bytes, fd: int) -> None:
+    """Send bytes and one descriptor."""
+    sock.sendmsg(
+        [data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+    )
+
+
+def receive_fd(sock: socket.socket, size: int) -> tuple[bytes, int]:
+    """Return (data, descriptor), the latter -1 when none came."""
+    data, control, _, _ = sock.recvmsg(
+        size, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC
+    )
+    for level, kind, raw in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            return data, array.array("i", raw[:4])[0]
+    return data, -1
+
+
+def hung_up(channel: socket.socket) -> bool:
+    """Tell whether the launcher died before its death signal was armed."""
+    poll = select.poll()
+    poll.register(channel.fileno(), 0)
+    return bool(poll.poll(0))
+
+
+def enter_namespaces(identity: tuple[int, int], *, network: bool) -> None:
+    """Map this user alone, name the host, bring the private loopback up."""
+    uid, gid = identity
+    # user_namespaces(7): setgroups must be denied before a plain user maps a gid.
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    _calls.drop_bounding_set()
+    _calls.set_hostname("sandbox")
+    if network:
+        _loopback_up()
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(fd)
+
+
+def _loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        # netdevice(7): struct ifreq is a 16-byte name and a union of 24 bytes.
+        request = struct.pack("16sH22x", b"lo", _IFF_UP)
+        fcntl.ioctl(sock.fileno(), _SIOCSIFFLAGS, request)

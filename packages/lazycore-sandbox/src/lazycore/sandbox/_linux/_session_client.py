@@ -1,0 +1,163 @@
+"""The caller's side of a warm server: start it, hand it calls, end it."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from lazycore.sandbox._errors import (
+    SandboxError,
+    SandboxLostError,
+    SandboxTimeoutError,
+)
+from lazycore.sandbox._linux._client import first_answer
+from lazycore.sandbox._linux._failures import failure
+from lazycore.sandbox._linux._plan import outermost
+from lazycore.sandbox._linux._request import ANSWER_LIMIT_BYTES, send_request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazycore.sandbox._linux._client import LauncherHandle
+    from lazycore.sandbox._linux._native import NativeExecutor, Order
+    from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._preflight import CheckedPolicy
+    from lazycore.sandbox._result import SandboxResult
+
+_DEATH_GRACE_S = 20.0
+_PREPARED = 2
+
+
+class NativeSession:
+    """A warm server inside one sandbox.
+
+    Owns the pinned policy, the server's socket and pidfd, and the scratch directory
+    below which each call gets its own.
+    """
+
+    def __init__(
+        self,
+        executor: NativeExecutor,
+        launcher: LauncherHandle,
+        checked: CheckedPolicy,
+        *,
+        preload: Sequence[str],
+        path: Sequence[str],
+    ) -> None:
+        from lazycore.sandbox._linux._native import Order
+
+        self._executor = executor
+        self._checked = checked
+        self._path = tuple(path)
+        self._pid = os.getpid()
+        self._closed = False
+        self._resources = contextlib.ExitStack()
+        with contextlib.ExitStack() as stack:
+            stack.callback(checked.close)
+            self._scratch = stack.enter_context(executor.scratch(None))
+            order = Order(started=time.monotonic(), path=self._path)
+            request = executor.request(("session",), checked, self._scratch, order)
+            request |= {
+                "session": True,
+                "preload": list(preload),
+                "prepared": _PREPARED,
+                "inner": _inner(request),
+                "pid_limit": None,
+                "hide_proc_secrets": False,
+            }
+            kind = executor.launch_kind(checked.policy)
+            self._sock, self._pidfd = launcher.open_run(kind, calls=True)
+            stack.callback(self._end_server)
+            send_request(self._sock, request, [])
+            self._await_ready(order)
+            self._resources = stack.pop_all()
+
+    def run(self, argv: tuple[str, ...], order: Order) -> SandboxResult:
+        """Run one order in a fresh child of the server."""
+        if self._closed or os.getpid() != self._pid:
+            raise SandboxError(
+                "this session is closed, or belongs to the process that forked this "
+                "one; open a new one"
+            )
+        with self._executor.scratch(self._scratch) as scratch:
+            request = self._executor.request(argv, self._checked, scratch, order)
+            ours, theirs = socket.socketpair()
+            try:
+                rights = array.array("i", [theirs.fileno()])
+                self._sock.sendmsg(
+                    [b"r"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                )
+                theirs.close()
+                pidfd = first_answer(ours)
+            except (BrokenPipeError, ConnectionResetError, EOFError) as error:
+                ours.close()
+                raise SandboxLostError(
+                    "the session's server was killed; nothing was run, open a new "
+                    "session"
+                ) from error
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
+            return self._executor.finish_run(
+                ours, pidfd, request, self._checked.policy, order
+            )
+
+    def close(self) -> None:
+        """End the server and every call that still runs."""
+        self._closed = True
+        self._resources.close()
+
+    def _end_server(self) -> None:
+        self._sock.close()
+        if os.getpid() != self._pid:
+            os.close(self._pidfd)
+            return
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        if not poll.poll(_DEATH_GRACE_S * 1000):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            poll.poll(_DEATH_GRACE_S * 1000)
+        os.close(self._pidfd)
+
+    def _await_ready(self, order: Order) -> None:
+        limit_s = self._checked.policy.timeout_s
+        self._sock.settimeout(limit_s)
+        data = b""
+        try:
+            while not data.endswith(b"\n") and len(data) < ANSWER_LIMIT_BYTES:
+                chunk = self._sock.recv(ANSWER_LIMIT_BYTES)
+                if not chunk:
+                    raise SandboxLostError("the session's server ended while starting")
+                data += chunk
+        except TimeoutError as error:
+            raise SandboxTimeoutError(
+                f"the session was not ready within {limit_s} s; raise timeout_s or "
+                f"preload less (since {time.monotonic() - order.started:.1f} s)"
+            ) from error
+        self._sock.settimeout(None)
+        answer = json.loads(data)
+        if "error" in answer:
+            raise failure(answer["error"])
+
+
+def _inner(request: Request) -> Request | None:
+    """Describe the view of a call's child: the server's, bound once more."""
+    if not request["namespaces"]:
+        return None
+    names = ("namespaces", "system", "links", "files", "scratch_bytes", "pid_limit")
+    return {
+        **{name: request[name] for name in names},
+        "hide_proc_secrets": request["hide_proc_secrets"],
+        "session": False,
+        # Masks and pins lie inside these trees and come with them.
+        "binds": outermost(request["binds"]),
+    }

@@ -1,0 +1,224 @@
+"""The warm server of a session: imports once, forks one confined child per call.
+
+It lives inside the session's own root (or Landlock domain) without capabilities, so
+what it imports cannot reach more than the policy shows. Each child enters namespaces
+of its own below the server's, builds its root anew and waits, prepared, for a call.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import TYPE_CHECKING, NoReturn
+
+from lazycore.sandbox._linux import _calls, _landlock, _supervisor
+from lazycore.sandbox._linux._children import (
+    CHANNEL_FD,
+    Child,
+    enter_namespaces,
+    hung_up,
+    receive_fd,
+    send_fd,
+)
+from lazycore.sandbox._linux._mounts import StageError
+from lazycore.sandbox._linux._request import Request, send_answer
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._linux._landlock import Rule
+
+_FLAGS = (
+    _calls.CLONE_NEWUSER
+    | _calls.CLONE_NEWNS
+    | _calls.CLONE_NEWPID
+    | _calls.CLONE_NEWIPC
+    | _calls.CLONE_NEWUTS
+    | _calls.CLONE_NEWCGROUP
+)
+
+
+def serve(
+    sock: socket.socket, channel: socket.socket, request: Request, rules: list[Rule]
+) -> NoReturn:
+    """Serve calls until the caller or the launcher is gone; never returns."""
+    try:
+        try:
+            _give_up_rights(request, rules)
+            _preload(request)
+        except StageError as error:
+            told = {"stage": error.stage, "errno": error.code, "detail": error.detail}
+            send_answer(sock, {"error": told})
+            os._exit(1)
+        gc.collect()
+        gc.freeze()
+        send_answer(sock, {"ready": 1})
+        _Server(sock, channel, request).run()
+    finally:
+        os._exit(0)
+
+
+def _give_up_rights(request: Request, rules: list[Rule]) -> None:
+    """Confine the server before it imports anything that the policy's paths hold."""
+    _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
+    if request["namespaces"]:
+        # A child's new user namespace brings full sets of its own. To map uid 0
+        # into it the parent must hold CAP_SETFCAP: user_namespaces(7).
+        keep = _calls.CAP_SETFCAP if os.geteuid() == 0 else 0
+        _calls.drop_capabilities(keep=keep)
+    else:
+        _landlock.confine_files(rules, abi=request["landlock_abi"])
+    for fd, _ in rules:
+        os.close(fd)
+
+
+def _preload(request: Request) -> None:
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.argv[:] = [""]
+    sys.path[:] = request["path"]
+    for name in request["preload"]:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            text = f"{name}: {type(error).__name__}: {error}\n" + traceback.format_exc()
+            raise StageError("preload", errno.ENOPKG, text[-4000:]) from error
+
+
+class _Server:
+    def __init__(
+        self, sock: socket.socket, channel: socket.socket, request: Request
+    ) -> None:
+        self._sock = sock
+        self._channel = channel
+        self._request = request
+        self._ready: list[Child] = []
+        self._busy: dict[int, Child] = {}
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        self._children = _calls.signal_descriptor(signal.SIGCHLD)
+        _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self) -> None:
+        poll = select.poll()
+        for fd in (self._sock.fileno(), self._channel.fileno(), self._children):
+            poll.register(fd, select.POLLIN)
+        while True:
+            short = len(self._ready) < self._request["prepared"]
+            events = poll.poll(0 if short else None)
+            if not events:
+                self._ready.append(self._spawn())
+                continue
+            for fd, _ in events:
+                if fd == self._children:
+                    os.read(self._children, 128 * 16)
+                    self._reap()
+                elif fd == self._channel.fileno() or not self._hand_over():
+                    self._shut_down()
+                    return
+
+    def _hand_over(self) -> bool:
+        data, fd = receive_fd(self._sock, 1)
+        if not data:
+            return False
+        run = socket.socket(fileno=fd)
+        try:
+            child = self._ready.pop(0) if self._ready else self._spawn()
+            self._busy[child.pid] = child
+            _, child.pidfd = receive_fd(child.channel, 1)
+            child.hand_over(run)
+        except OSError as error:
+            told = {"stage": "fork", "errno": error.errno or 0, "detail": str(error)}
+            send_answer(run, {"error": told})
+        finally:
+            run.close()
+        return True
+
+    def _spawn(self) -> Child:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        server = os.getpid()
+        pid = os.fork()
+        if not pid:
+            _become_child(theirs, self._request, server)
+        theirs.close()
+        return Child(pid, -1, ours)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            child = self._busy.pop(pid, None)
+            if child is not None:
+                child.close()
+
+    def _shut_down(self) -> None:
+        for child in (*self._ready, *self._busy.values()):
+            child.channel.close()
+        while True:
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+
+
+def _become_child(channel: socket.socket, request: Request, server: int) -> NoReturn:
+    """Enter namespaces, build the root, and wait for one call; never returns."""
+    try:
+        failure: StageError | None = None
+        rules: list[Rule] | None = None
+        channel = _keep_only(channel)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if request["namespaces"]:
+            _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != server:
+                os._exit(0)
+            try:
+                _isolate(request)
+                rules = _supervisor.build(request["inner"])
+            except StageError as error:
+                failure = error
+            except OSError as error:
+                failure = StageError(
+                    "namespaces", error.errno or 0, str(error.filename or "")
+                )
+        send_fd(channel, b"R", os.pidfd_open(os.getpid()))
+        data, fd = receive_fd(channel, 1)
+        if not data or fd < 0 or hung_up(channel):
+            os._exit(0)
+        run = socket.socket(fileno=fd)
+        _supervisor.serve_one(run, channel, failure, rules)
+    finally:
+        os._exit(0)
+
+
+def _keep_only(channel: socket.socket) -> socket.socket:
+    """Close every descriptor but the standard ones and the channel."""
+    fd = os.dup(channel.fileno())
+    if fd != CHANNEL_FD:
+        os.dup2(fd, CHANNEL_FD, inheritable=False)
+    _calls.close_from(CHANNEL_FD + 1)
+    channel.detach()
+    return socket.socket(fileno=CHANNEL_FD)
+
+
+def _isolate(request: Request) -> None:
+    """Enter namespaces and continue as pid 1 of them in a new process."""
+    identity = (os.geteuid(), os.getegid())
+    network = not request["share_network"]
+    _calls.unshare(_FLAGS | (_calls.CLONE_NEWNET if network else 0))
+    pid = os.fork()
+    if pid:
+        # The outer half only waits: its death is the inner half's.
+        _calls.close_from(3)
+        os.waitpid(pid, 0)
+        os._exit(0)
+    _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    enter_namespaces(identity, network=network)
