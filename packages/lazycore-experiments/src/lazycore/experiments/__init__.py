@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from lazycore.experiments._failures import FailureClass
-    from lazycore.experiments._lock import StudyLock, lock_study
+    from lazycore.experiments._lock import HostPins, StudyLock, lock_study, pin_host
     from lazycore.experiments._plan import Cell, arm_order, plan_cells
     from lazycore.experiments._reader import RunRecord, load_run
     from lazycore.experiments._results import FailureRow, ResultRow
@@ -51,6 +51,7 @@ _HOMES = {
     "ExternalDependencyError": "_errors",
     "FailureClass": "_failures",
     "FailureRow": "_results",
+    "HostPins": "_lock",
     "JournalError": "_errors",
     "ProtocolError": "_errors",
     "Reply": "_worker",
@@ -72,6 +73,7 @@ _HOMES = {
     "init_study": "_scaffold",
     "load_run": "_reader",
     "lock_study": "_lock",
+    "pin_host": "_lock",
     "plan_cells": "_plan",
     "preflight": "_runner",
     "run_study": "_runner",
@@ -91,6 +93,7 @@ __all__ = [
     "ExternalDependencyError",
     "FailureClass",
     "FailureRow",
+    "HostPins",
     "JournalError",
     "ProtocolError",
     "Reply",
@@ -112,6 +115,7 @@ __all__ = [
     "init_study",
     "load_run",
     "lock_study",
+    "pin_host",
     "plan_cells",
     "preflight",
     "run_study",

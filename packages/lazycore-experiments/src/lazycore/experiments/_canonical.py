@@ -113,7 +113,8 @@ def parse(data: bytes, *, limit_bytes: int = 64 * 2**20) -> Any:  # JSON: any va
 
     Raises:
         CanonicalError: Not UTF-8, not JSON, a duplicate key, NaN or an infinity,
-            an integer beyond 2**53 - 1, nesting beyond 64, or too long.
+            an integer beyond 2**53 - 1 (unless it is the canonical text of a
+            double, which is returned), nesting beyond 64, or too long.
 
     Examples:
         >>> parse(b'{"a": 1, "a": 2}')
@@ -342,11 +343,14 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return result
 
 
-def _integer(text: str) -> int:
+def _integer(text: str) -> float:
     # 17 characters hold every permitted integer with its sign.
-    if len(text) > 17 or not -MAX_INTEGER <= (number := int(text)) <= MAX_INTEGER:
-        raise CanonicalError(f"integer {text[:24]} is beyond 2**53 - 1")
-    return number
+    if len(text) <= 17 and -MAX_INTEGER <= (number := int(text)) <= MAX_INTEGER:
+        return number
+    # Canonical text of a double below 1e21 has no exponent: 22 characters at most.
+    if len(text) <= 22 and _number(real := float(text), "$") == text:
+        return real
+    raise CanonicalError(f"integer {text[:24]} is beyond 2**53 - 1")
 
 
 def _real(text: str) -> float:

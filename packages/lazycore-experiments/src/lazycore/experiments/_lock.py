@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
     from lazycore.experiments._study import Study
 
-__all__ = ["LOCK_FORMAT", "StudyLock", "lock_study", "sdk_files"]
+__all__ = [
+    "LOCK_FORMAT",
+    "HostPins",
+    "StudyLock",
+    "lock_study",
+    "pin_host",
+    "sdk_files",
+]
 
 LOCK_FORMAT = "lazycore-experiments/study-lock/1"
 _LIMIT = 256 * 2**20
@@ -184,13 +191,49 @@ class StudyLock:
         return tuple(blockers)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPins:
+    """What a lock holds of the host: interpreter, packages, worker SDK.
+
+    Attributes:
+        interpreter: Version and digests of the interpreter and its libraries.
+        environment: Version and digest of every installed distribution.
+        sdk: Digests of the SDK's files.
+    """
+
+    interpreter: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    sdk: Mapping[str, str]
+
+
+def pin_host(*, progress: Callable[[int, int], None] | None = None) -> HostPins:
+    """Hash the interpreter, every installed file and the worker SDK.
+
+    Args:
+        progress: Called with installed files hashed and files in all.
+
+    Examples:
+        >>> pin_host().interpreter["implementation"]
+        'CPython'
+    """
+    return HostPins(
+        interpreter=pin_interpreter(),
+        environment=pin_environment(progress=progress),
+        sdk={name: hash_file(path) for name, path in sdk_files().items()},
+    )
+
+
 def lock_study(
-    study: Study, *, progress: Callable[[int, int], None] | None = None
+    study: Study,
+    *,
+    pins: HostPins | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> StudyLock:
     """Hash everything a study depends on and write it down.
 
     Args:
         study: A study that was loaded from a file.
+        pins: What `pin_host` found a moment ago; read anew when None.
         progress: Called with installed files hashed and files in all.
 
     Returns:
@@ -223,6 +266,7 @@ def lock_study(
                 f"{arm.entrypoint!r} is no regular file of the tree",
             )
         workers[arm.name] = {"entrypoint": file.path, "sha256": file.sha256}
+    host = pins or pin_host(progress=progress)
     document: dict[str, Any] = {
         "schema": 1,
         "format": LOCK_FORMAT,
@@ -234,9 +278,9 @@ def lock_study(
             "files": tree.manifest(),
         },
         "workers": workers,
-        "interpreter": pin_interpreter(),
-        "environment": pin_environment(progress=progress),
-        "sdk": {name: hash_file(path) for name, path in sdk_files().items()},
+        "interpreter": host.interpreter,
+        "environment": host.environment,
+        "sdk": host.sdk,
         "inventory": {
             benchmark.id: {
                 "units": len(benchmark.units),

@@ -1,0 +1,444 @@
+"""A study runs in the sandbox, survives its worst workers, and can be continued."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lazycore.experiments import (
+    ArtifactError,
+    BlockedError,
+    RunBusyError,
+    load_run,
+    run_study,
+    verify_run,
+)
+from lazycore.experiments._journal import Journal, holder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lazycore.experiments import RunRecord, StudyLock
+
+    Write = Callable[..., Path]
+    Make = Callable[[Path], StudyLock]
+    Run = Callable[..., RunRecord]
+
+
+def classes(record: RunRecord) -> dict[str, str | None]:
+    """Return unit and arm to failure class."""
+    return {f"{row.unit}/{row.arm}": row.failure_class for row in record.rows}
+
+
+def test_a_study_runs_every_arm_on_every_unit_and_seed(run_body: Run) -> None:
+    record = run_body(
+        "return {'score': request.seed + 10 * request.parameters['gain']}",
+        seeds=[1, 2],
+    )
+    assert record.complete
+    assert record.finished_cells == record.planned_cells == 6
+    assert record.failed_cells == 0
+    values = {(row.unit, row.seed, row.arm): row.value for row in record.rows}
+    assert values == {
+        (unit, seed, arm): seed + (10.0 if arm == "candidate" else 0.0)
+        for unit in ("u0", "u1", "u2")
+        for seed in (1, 2)
+        for arm in ("no_op", "candidate")
+    }
+    assert verify_run(record.path).findings == ()
+
+
+def test_figures_of_resources_are_measured(run_body: Run) -> None:
+    row = run_body("return {'score': 1}", units=["u"]).rows[0]
+    assert row.wall_s is not None
+    assert row.wall_s > 0
+    assert row.cpu_s is not None
+    assert row.cpu_s > 0
+    assert row.max_rss_bytes is not None
+    assert row.max_rss_bytes > 2**20
+
+
+BAD_UNITS = {
+    "crash": ("raise RuntimeError('boom')", "crash"),
+    "exit": ("import os; os._exit(3)", "crash"),
+    "signal": ("import os; os.kill(os.getpid(), 9)", "crash"),
+    "hang": ("import time; time.sleep(60)", "timeout"),
+    "deaf": (
+        "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)",
+        "timeout",
+    ),
+    "nan": ("return {'score': float('nan')}", "protocol"),
+    "infinity": ("return {'score': float('inf')}", "protocol"),
+    "text": ("return {'score': 'high'}", "protocol"),
+    "truth": ("return {'score': True}", "protocol"),
+    "missing": ("return {}", "protocol"),
+    "extra": ("return {'score': 1, 'other': 2}", "protocol"),
+    "silent": ("raise SystemExit", "protocol"),
+    "garbage": (
+        "import os; os.write(int(os.environ['LAZYCORE_REPLY_FD']), b'\\xff{');"
+        " raise SystemExit",
+        "protocol",
+    ),
+    "doubled": (
+        "import os; os.write(int(os.environ['LAZYCORE_REPLY_FD']),"
+        ' b\'{"status": "succeeded", "status": "failed"}\'); raise SystemExit',
+        "protocol",
+    ),
+    "huge": ("return {'score': 2**70}", "protocol"),
+    "deep": (
+        "v = []\nfor _ in range(200): v = [v]\nreturn Reply({'score': 1}, output=v)",
+        "protocol",
+    ),
+    "honest": ("raise AlgorithmFailure('no-answer', 'gave up')", "algorithm"),
+}
+
+
+def test_one_bad_unit_never_ends_a_study(run_body: Run) -> None:
+    branches = [
+        f"if request.unit == {unit!r}:\n{textwrap.indent(code, '    ')}"
+        for unit, (code, _) in BAD_UNITS.items()
+    ]
+    body = "\n".join(
+        [
+            "if request.arm == 'candidate':",
+            textwrap.indent("\n".join(branches), "    "),
+            "return {'score': 1}",
+        ]
+    )
+    record = run_body(body, units=["good", *BAD_UNITS], timeout=1.5)
+    assert record.complete
+    found = classes(record)
+    assert {unit: found[f"{unit}/candidate"] for unit in BAD_UNITS} == {
+        unit: expected for unit, (_, expected) in BAD_UNITS.items()
+    }
+    assert [found[f"{unit}/no_op"] for unit in ("good", *BAD_UNITS)] == [None] * (
+        len(BAD_UNITS) + 1
+    )
+    assert found["good/candidate"] is None
+    # What the method itself reports is a result, not a fault of the cell.
+    assert record.failed_cells == len(BAD_UNITS) - 1
+    messages = {row.units[0]: row.message for row in record.failures}
+    assert "RuntimeError: boom" in messages["crash"]
+    assert "score" in messages["nan"] or "NaN" in messages["nan"]
+    assert "duplicate key" in messages["doubled"]
+    assert verify_run(record.path).findings == ()
+
+
+def test_a_log_line_on_stdout_harms_nothing(run_body: Run) -> None:
+    record = run_body("print('{}' * 100_000); return {'score': 1}", units=["u"])
+    assert record.failed_cells == 0
+
+
+def test_the_worker_sees_neither_network_nor_the_study_folder(run_body: Run) -> None:
+    record = run_body(
+        """\
+import os, socket
+try:
+    socket.create_connection(("127.0.0.1", 9), 1)
+    network = 1
+except ConnectionRefusedError:
+    network = 0  # a private loopback answers with a refusal, too
+except OSError:
+    network = 0
+host = os.path.exists(os.path.join(os.path.dirname(os.getcwd()), "journal.jsonl"))
+try:
+    open(__file__, "a")
+    writable = 1
+except OSError:
+    writable = 0
+return {"score": network + 2 * host + 4 * writable}
+""",
+        units=["u"],
+    )
+    assert {row.value for row in record.rows} == {0.0}
+
+
+def test_a_retried_class_is_tried_again_and_every_attempt_is_kept(
+    run_body: Run,
+) -> None:
+    record = run_body(
+        "raise RuntimeError('again')",
+        units=["u"],
+        extra="[retries]\nattempts = 3\nclasses = ['crash']",
+    )
+    assert [row.attempt for row in record.rows] == [3, 3]
+    assert sorted((row.attempt, row.final) for row in record.failures) == [
+        (1, False),
+        (1, False),
+        (2, False),
+        (2, False),
+        (3, True),
+        (3, True),
+    ]
+
+
+def test_too_many_failed_cells_stop_the_study_and_say_so(run_body: Run) -> None:
+    record = run_body(
+        "raise RuntimeError",
+        units=[f"u{index:02}" for index in range(40)],
+        extra="[retries]\nmax_failed = 3",
+    )
+    assert not record.complete
+    assert record.reason == "max-failed"
+    assert 3 <= record.failed_cells < 40
+
+
+def test_a_block_answers_per_unit_and_one_unit_may_fail(run_body: Run) -> None:
+    record = run_body(
+        """\
+return Reply(units={
+    unit: AlgorithmFailure("odd") if unit == "u1" else Reply({"score": 2}, output=unit)
+    for unit in request.units
+})
+""",
+        units=["u0", "u1", "u2"],
+        block=2,
+    )
+    assert record.planned_cells == 2
+    assert {row.unit: row.value for row in record.rows} == {
+        "u0": 2.0,
+        "u1": None,
+        "u2": 2.0,
+    }
+    assert classes(record)["u1/no_op"] == "algorithm"
+    cell = record.rows[0].cell
+    assert record.output(cell, "no_op", "u0") == "u0"
+    assert set(record.order(cell)) == {"no_op", "candidate"}
+
+
+def test_a_passed_secret_in_the_answer_fails_that_attempt_only(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    body = """\
+import base64, os, sys
+secret = os.environ["API_TOKEN"]
+print("log", secret, file=sys.stderr)
+if request.unit == "leak":
+    return Reply({"score": 1}, output=base64.b64encode(b"x" + secret.encode()).decode())
+if request.unit == "crash":
+    raise RuntimeError("cannot use " + secret)
+return {"score": 1}
+"""
+    worker = write_study(body, units=["crash", "good", "leak"])
+    text = worker.read_text().replace(
+        'entrypoint = "worker.py"',
+        'entrypoint = "worker.py"\nenvironment = ["API_TOKEN"]',
+    )
+    worker.write_text(text)
+    secret = "correct-horse-battery"
+    record = run_study(
+        make_lock(worker), tmp_path / "run", environment={"API_TOKEN": secret}
+    )
+    found = classes(record)
+    assert found["leak/no_op"] == "secret"
+    assert found["crash/no_op"] == "crash"
+    assert found["good/no_op"] is None
+    for file in (tmp_path / "run").rglob("*"):
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes(), file
+
+
+def test_a_missing_variable_blocks_and_names_it(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    study = write_study()
+    study.write_text(
+        study.read_text().replace(
+            'entrypoint = "worker.py"',
+            'entrypoint = "worker.py"\nenvironment = ["API_TOKEN"]',
+        )
+    )
+    with pytest.raises(BlockedError, match="API_TOKEN not set") as caught:
+        run_study(make_lock(study), tmp_path / "run", environment={})
+    assert [getattr(b, "code", "") for b in caught.value.blockers] == [
+        "variable-missing",
+        "variable-missing",
+    ]
+
+
+def test_an_edit_between_lock_and_run_is_refused(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    study = write_study()
+    lock = make_lock(study)
+    (study.parent / "worker.py").write_text("print(99)")
+    with pytest.raises(ArtifactError, match="changed since it was locked"):
+        run_study(lock, tmp_path / "run")
+
+
+class EditOnFirstCell:
+    """An observer that changes a file as soon as one cell is finished."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path, self._text = path, text
+
+    def started(self, **_: object) -> None:
+        pass
+
+    def cell_finished(self, **_: object) -> None:
+        if self._path.read_text() != self._text:
+            self._path.chmod(0o644)
+            self._path.write_text(self._text)
+
+    def closed(self) -> None:
+        pass
+
+
+def test_an_edit_of_the_study_while_it_runs_changes_nothing(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    study = write_study(units=[f"u{index}" for index in range(6)])
+    edit = EditOnFirstCell(study.with_name("worker.py"), "raise SystemExit(1)")
+    record = run_study(make_lock(study), tmp_path / "run", slots=1, observer=edit)
+    assert {row.value for row in record.rows} == {0.0, 1.0}
+    assert record.failed_cells == 0
+
+
+def test_an_edit_of_the_snapshot_while_the_study_runs_is_found(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    study = write_study(units=[f"u{index}" for index in range(6)])
+    copy = tmp_path / "run" / "snapshot" / "worker.py"
+    edit = EditOnFirstCell(copy, "raise SystemExit(1)")
+    with pytest.raises(ArtifactError, match=r"snapshot/worker\.py: .*touched"):
+        run_study(make_lock(study), tmp_path / "run", slots=1, observer=edit)
+    # The launcher compares the entrypoint's bytes itself: nothing edited ever ran.
+    values = {row.value for row in load_run(tmp_path / "run").rows}
+    assert values <= {0.0, 1.0, None}
+
+
+def test_a_run_folder_of_another_study_is_refused_by_name(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    run_study(make_lock(write_study(units=["u"])), tmp_path / "run")
+    other = make_lock(write_study("return {'score': 7}", units=["u"]))
+    with pytest.raises(BlockedError, match=r"tree-drift: worker\.py changed"):
+        run_study(other, tmp_path / "run")
+
+
+def test_a_folder_with_foreign_files_is_refused(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("precious")
+    with pytest.raises(ArtifactError, match="choose an empty or new folder"):
+        run_study(make_lock(write_study()), folder)
+
+
+def test_a_run_folder_in_use_is_refused_and_its_holder_named(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lock = make_lock(write_study())
+    with Journal(folder):
+        assert holder(folder) == os.getpid()
+        with pytest.raises(RunBusyError, match=f"process {os.getpid()} is running"):
+            run_study(lock, folder)
+    assert holder(folder) is None
+    assert run_study(lock, folder).complete
+
+
+def test_a_finished_run_is_not_run_again(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    lock = make_lock(write_study())
+    first = run_study(lock, tmp_path / "run")
+    again = run_study(lock, tmp_path / "run")
+    assert again.sessions == 2
+    assert again.finished_cells == first.finished_cells
+    assert again.results_digest == first.results_digest
+
+
+COORDINATOR = """\
+import sys
+from pathlib import Path
+from lazycore.experiments import StudyLock, run_study
+import dataclasses
+lock = dataclasses.replace(StudyLock.read(Path(sys.argv[1])), source=Path(sys.argv[2]))
+record = run_study(lock, sys.argv[3], slots=2)
+print(record.reason)
+"""
+
+
+def start_coordinator(lock: StudyLock, folder: Path, run: Path) -> subprocess.Popen[str]:
+    """Start a run in a process of its own and wait for its first cells."""
+    saved = folder / "saved.lock.json"
+    saved.write_bytes(lock.data)
+    process = subprocess.Popen(
+        [sys.executable, "-c", COORDINATOR, str(saved), str(folder / "study"), str(run)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    journal = run / "journal.jsonl"
+    for _ in range(2000):
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 4:
+            return process
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    raise AssertionError("the run wrote no cells")
+
+
+@pytest.mark.parametrize("mode", ["fresh", "fork"])
+def test_a_killed_run_continues_to_the_same_results(
+    mode: str, write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    units = [f"u{index}" for index in range(14)]
+    lock = make_lock(
+        write_study(
+            "return {'score': request.stream(request.unit).random()}",
+            units=units,
+            mode=mode,
+        )
+    )
+    whole = run_study(lock, tmp_path / "whole")
+    assert whole.failed_cells == 0
+    run = tmp_path / "run"
+    process = start_coordinator(lock, tmp_path, run)
+    with process:
+        process.send_signal(signal.SIGKILL)
+    before = load_run(run)
+    assert 0 < before.finished_cells < len(units)
+    assert before.reason == "running"
+    assert not verify_run(run).holds
+    after = run_study(lock, run)
+    assert after.complete
+    assert after.sessions == 2
+    assert len({row.cell for row in after.rows}) == len(units)
+    assert after.results_digest == whole.results_digest
+    assert [row.value for row in after.rows] == [row.value for row in whole.rows]
+    assert verify_run(run).findings == ()
+
+
+def test_an_interrupted_run_says_so_and_can_be_continued(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    lock = make_lock(
+        write_study(
+            "import time; time.sleep(0.1); return {'score': 1}",
+            units=[f"u{index:02}" for index in range(40)],
+        )
+    )
+    run = tmp_path / "run"
+    process = start_coordinator(lock, tmp_path, run)
+    with process:
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=10)
+    assert output == "interrupted\n"
+    assert process.returncode == 0
+    record = load_run(run)
+    assert record.reason == "interrupted"
+    assert 0 < record.finished_cells < 40
+    lines = (run / "journal.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["type"] == "end"
