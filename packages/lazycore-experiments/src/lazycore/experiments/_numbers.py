@@ -52,7 +52,7 @@ def p_text(p_value: float | None) -> str:
 def duration(seconds: float) -> str:
     """Return a duration with the unit that fits."""
     if seconds < 0.9995:
-        return f"{1000 * seconds:.3g} ms" if seconds < 0.0995 else f"{seconds:.2f} s"
+        return f"{1000 * seconds:.3g} ms"
     if seconds < 90:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -13,11 +13,10 @@ from lazycore.experiments._report._forest import Mark, axis, forest_scale, row
 from lazycore.experiments._report._markup import Markup, element
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lazycore.experiments._reader import RunRecord
     from lazycore.experiments._report._detail import Detail
-    from lazycore.experiments._report._scale import Scale
 
 __all__ = ["costs"]
 
@@ -29,15 +28,12 @@ class _Resource:
     field: str
     title: str
     write: Callable[[float], str]
-    least: float
 
 
 _RESOURCES = (
-    _Resource(field="wall_s", title="Wall clock", write=duration, least=1e-3),
-    _Resource(field="cpu_s", title="CPU time", write=duration, least=1e-3),
-    _Resource(
-        field="max_rss_bytes", title="Peak memory", write=bytes_text, least=2.0**20
-    ),
+    _Resource(field="wall_s", title="Wall clock", write=duration),
+    _Resource(field="cpu_s", title="CPU time", write=duration),
+    _Resource(field="max_rss_bytes", title="Peak memory", write=bytes_text),
 )
 _RESAMPLES = 2_000
 
@@ -92,18 +88,12 @@ def _table(
         benchmark: _summary(record, resource, benchmark, values)
         for benchmark, values in pairs.items()
     }
+    factor, unit = _axis_unit(found.values(), resource)
     marks = {
-        benchmark: Mark(
-            value=summary.difference,
-            interval=summary.interval,
-            tone="none",
-            margin=None,
-            label=f"{resource.title}, {benchmark}",
-        )
+        benchmark: _mark(summary, factor, label=f"{resource.title}, {benchmark}")
         for benchmark, summary in found.items()
     }
-    scale = forest_scale(marks.values(), least=resource.least)
-    factor, unit = _axis_unit(scale, resource)
+    scale = forest_scale(marks.values(), least=1.0)
     rows = [
         element(
             "tr",
@@ -112,7 +102,7 @@ def _table(
         )
         for benchmark, values in pairs.items()
     ]
-    foot = axis(scale, factor=factor, left=f"{arm} cheaper", right=f"{arm} dearer")
+    foot = axis(scale, factor=1.0, left=f"{arm} uses less", right=f"{arm} uses more")
     head = element(
         "tr",
         element("th", "Benchmark", scope="col"),
@@ -221,8 +211,24 @@ def _signed(value: float, write: Callable[[float], str]) -> str:
     return f"{sign}{write(abs(value))}"
 
 
-def _axis_unit(scale: Scale, resource: _Resource) -> tuple[float, str]:
-    reach = max(abs(scale.low), abs(scale.high))
+def _mark(summary: PairedSummary, factor: float, *, label: str) -> Mark:
+    """Return a row in the unit of the axis, so that its ticks are round."""
+    interval = summary.interval
+    return Mark(
+        value=None if summary.difference is None else summary.difference * factor,
+        interval=interval and (interval[0] * factor, interval[1] * factor),
+        tone="none",
+        margin=None,
+        label=label,
+    )
+
+
+def _axis_unit(
+    found: Iterable[PairedSummary], resource: _Resource
+) -> tuple[float, str]:
+    """Return the factor and the name of the unit that fits the differences."""
+    ends = [end for summary in found for end in (summary.interval or (0.0, 0.0))]
+    reach = max(map(abs, ends), default=0.0)
     if resource.field == "max_rss_bytes":
-        return 2.0**-20, "MiB"
+        return (2.0**-20, "MiB") if reach >= 2**20 else (2.0**-10, "KiB")
     return (1.0, "seconds") if reach >= 1 else (1e3, "milliseconds")

@@ -135,6 +135,7 @@ def provenance(record: RunRecord) -> Markup:
             "p",
             "Every worker ran in a sandbox from a read-only snapshot of the locked "
             "files. Recompute every digest of the run folder with:",
+            class_="lead",
         ),
         element("pre", element("code", verify_command(record))),
         element(
