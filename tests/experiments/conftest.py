@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from lazycore.experiments import Study, lock_study, pin_host, run_study
+from lazycore.experiments import (
+    FailureRow,
+    ResultRow,
+    RunRecord,
+    Study,
+    lock_study,
+    pin_host,
+    run_study,
+)
+from lazycore.experiments._study import (
+    Analysis,
+    Arm,
+    Benchmark,
+    Limits,
+    Metric,
+    Retries,
+)
 
 if TYPE_CHECKING:
-    from lazycore.experiments import HostPins, RunRecord, StudyLock
+    from collections.abc import Mapping, Sequence
+
+    from lazycore.experiments import HostPins, StudyLock
 
 WORKER = """\
 from lazycore.experiments import AlgorithmFailure, Reply, Request, serve
@@ -125,11 +145,142 @@ def make_lock(pins: HostPins) -> MakeLock:
 
 
 @pytest.fixture
-def run_body(
-    write_study: WriteStudy, make_lock: MakeLock, tmp_path: Path
-) -> RunBody:
+def run_body(write_study: WriteStudy, make_lock: MakeLock, tmp_path: Path) -> RunBody:
     def run(body: str, **options: object) -> RunRecord:
         study = write_study(body, **options)  # type: ignore[arg-type]  # passed on
         return run_study(make_lock(study), tmp_path / "run", slots=2)
 
     return run
+
+
+class MakeRecord(Protocol):
+    """Make the record of a finished run from its values.
+
+    ``values`` maps benchmark to unit to one (baseline, candidate) pair per seed;
+    None is an arm that failed.
+    """
+
+    def __call__(
+        self,
+        values: Mapping[str, Mapping[str, Sequence[tuple[float | None, float | None]]]],
+        *,
+        metric: Metric | None = None,
+        analysis: Analysis | None = None,
+        titles: tuple[str, str, str] = ("Sample", "no_op", "candidate"),
+        output: object = None,
+        planned: int | None = None,
+        retried: Sequence[str] = (),
+    ) -> RunRecord: ...
+
+
+@pytest.fixture
+def make_record(tmp_path: Path) -> MakeRecord:
+    def make(
+        values: Mapping[str, Mapping[str, Sequence[tuple[float | None, float | None]]]],
+        *,
+        metric: Metric | None = None,
+        analysis: Analysis | None = None,
+        titles: tuple[str, str, str] = ("Sample", "no_op", "candidate"),
+        output: object = None,
+        planned: int | None = None,
+        retried: Sequence[str] = (),
+    ) -> RunRecord:
+        metric = metric or Metric(name="score", title="score", primary=True)
+        arms = ("no_op", "candidate")
+        seeds = max(len(p) for units in values.values() for p in units.values())
+        rows: list[ResultRow] = []
+        failures: list[FailureRow] = []
+        journal = bytearray()
+        places: dict[str, tuple[int, int]] = {}
+        for benchmark, units in values.items():
+            for unit, pairs in units.items():
+                for seed, pair in enumerate(pairs):
+                    text = f"{benchmark}:{unit}:{seed}"
+                    cell = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+                    identifier = cell.hexdigest()
+                    for arm, value in zip(arms, pair, strict=True):
+                        failed = None if value is not None else "timeout"
+                        attempt = 2 if unit in retried else 1
+                        rows.append(
+                            ResultRow(
+                                cell=identifier,
+                                benchmark=benchmark,
+                                unit=unit,
+                                seed=seed,
+                                arm=arm,
+                                metric=metric.name,
+                                value=value,
+                                status="failed" if failed else "succeeded",
+                                failure_class=failed,
+                                attempt=attempt,
+                                wall_s=0.01 * (1 + len(rows) % 7),
+                                cpu_s=None,
+                                max_rss_bytes=None,
+                                request_digest="0" * 64,
+                                response_digest=None,
+                            )
+                        )
+                        if failed:
+                            failures.append(
+                                FailureRow(
+                                    cell=identifier,
+                                    benchmark=benchmark,
+                                    units=(unit,),
+                                    seed=seed,
+                                    arm=arm,
+                                    attempt=attempt,
+                                    failure_class=failed,
+                                    message="no answer in 1 s",
+                                    final=True,
+                                )
+                            )
+                    kept = {unit: {"output": output}}
+                    body = {"arms": {arm: {"units": kept} for arm in arms}}
+                    line = json.dumps({"body": body}).encode()
+                    places[identifier] = (len(journal), len(line))
+                    journal += line + b"\n"
+        (tmp_path / "journal.jsonl").write_bytes(journal)
+        study = Study(
+            id="sample",
+            title=titles[0],
+            question="",
+            baseline="no_op",
+            mode="fresh",
+            seeds=tuple(range(seeds)),
+            tree=".",
+            exclude=(),
+            parameters={},
+            arms=tuple(
+                Arm(name=name, title=title, entrypoint="worker.py")
+                for name, title in zip(arms, titles[1:], strict=True)
+            ),
+            benchmarks=tuple(
+                Benchmark(id=name, title=name, units=tuple(units))
+                for name, units in values.items()
+            ),
+            metrics=(metric,),
+            limits=Limits(),
+            retries=Retries(),
+            models=(),
+            analysis=analysis or Analysis(resamples=999),
+        )
+        return RunRecord(
+            path=tmp_path,
+            study=study,
+            lock={},
+            lock_digest="ab" * 32,
+            rows=tuple(rows),
+            failures=tuple(failures),
+            results_digest="cd" * 32,
+            planned_cells=planned or len(places),
+            finished_cells=len(places),
+            failed_cells=len({row.cell for row in failures}),
+            complete=planned in {None, len(places)},
+            wall_s=12.5,
+            reason="complete",
+            sessions=1,
+            provenance={"python": "3.11.7", "guarantees": ("network", "memory")},
+            _places=places,
+        )
+
+    return make
