@@ -58,13 +58,23 @@ class BaseSandboxExecutor(ABC):
         """
 
     @classmethod
+    def probe_for(cls, needed: frozenset[Guarantee]) -> BackendReport:
+        """Probe at least what `needed` names; a backend may skip the rest.
+
+        Returns:
+            The report; never claims what was not probed. Never raises.
+        """
+        del needed
+        return cls.probe()
+
+    @classmethod
     def is_available(cls) -> bool:
         """Tell whether this backend can run anything on this host.
 
         Returns:
             True when a probe succeeded. Never raises.
         """
-        return cls.probe().available
+        return cls.probe_for(frozenset()).available
 
     @abstractmethod
     def _run(
@@ -215,8 +225,9 @@ class BaseSandboxExecutor(ABC):
             raise TypeError(
                 f"policy must be a SandboxPolicy, got {type(policy).__name__}"
             )
-        report = self.probe()
-        missing = required_guarantees(policy) - report.guarantees
+        needed = required_guarantees(policy)
+        report = self.probe_for(needed)
+        missing = needed - report.guarantees
         if not report.available or missing - self.allow_degraded:
             raise SandboxBackendUnavailableError(
                 refusal([report], policy, allow_degraded=self.allow_degraded)

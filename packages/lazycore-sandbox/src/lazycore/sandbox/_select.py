@@ -63,7 +63,7 @@ def get_default_executor(
     needed = required_guarantees(wanted) - degraded
     reports: list[BackendReport] = []
     for backend in backends():
-        report = backend.probe()
+        report = backend.probe_for(needed)
         if report.available and needed <= report.guarantees:
             return backend(allow_degraded=degraded)
         reports.append(report)

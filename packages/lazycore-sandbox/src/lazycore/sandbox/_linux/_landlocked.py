@@ -12,14 +12,12 @@ from lazycore.sandbox._linux._landlock import DEVICE, EXECUTE, READ, READ_FILE, 
 from lazycore.sandbox._linux._launcher import NO_NAMESPACES
 from lazycore.sandbox._linux._native import NativeExecutor, Order, base_request
 from lazycore.sandbox._linux._plan import split_links
-from lazycore.sandbox._linux._probe import probe_backend
 from lazycore.sandbox._linux._remove import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy
@@ -59,15 +57,6 @@ class LandlockSandboxExecutor(NativeExecutor):
 
     name: ClassVar[str] = "landlock"
 
-    @classmethod
-    def probe(cls) -> BackendReport:
-        """Find out, by trying, what this backend enforces on this host.
-
-        Returns:
-            The report; cached per user for the life of the process.
-        """
-        return probe_backend(cls)
-
     def launch_kind(self, policy: SandboxPolicy) -> bytes:
         """Ask for a child without namespaces of its own."""
         del policy
@@ -99,6 +88,7 @@ class LandlockSandboxExecutor(NativeExecutor):
             (WRITE | EXECUTE, checked.write),
         ):
             rules += [(item.path, rights, item.device, item.inode) for item in group]
+        request["watch"]["paths"].append(scratch)
         request.update(
             rules=rules,
             landlock_abi=_calls.landlock_abi(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._landlock import (
@@ -35,6 +36,10 @@ _DEVICE_LINKS = {
 # Files of /proc that uid 0 may open without any capability and that speak of the
 # host: a root caller's target is that uid for the kernel.
 _PROC_SECRETS = ("kcore", "keys", "key-users", "kmsg", "timer_list", "sched_debug")
+
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._linux._plan import Bind
 
 
 class StageError(Exception):
@@ -102,24 +107,27 @@ class Root:
         place = os.open(path.lstrip("/"), os.O_PATH | os.O_CLOEXEC, dir_fd=self._root)
         self.rules.append((place, READ))
 
-    def bind(
-        self, path: str, *, is_dir: bool, device: int, inode: int, writable: bool
-    ) -> None:
-        """Show the host's `path` at the same place."""
+    def bind(self, bind: Bind) -> None:
+        """Show the host's path of one step at the same place."""
+        kind, path, is_dir, device, inode = bind
+        writable = kind in {"write", "pin"}
+        noexec = 0 if kind in {"library", "run"} else self._noexec
+        execute = EXECUTE if kind == "run" else self._execute
         source = self._source(path, device, inode)
         tree = _calls.open_tree(
             source, _calls.OPEN_TREE_CLONE | (_calls.AT_RECURSIVE if is_dir else 0)
         )
         os.close(source)
-        attributes = _QUIET | (0 if writable else _calls.ATTR_RDONLY) | self._noexec
+        attributes = _QUIET | (0 if writable else _calls.ATTR_RDONLY) | noexec
         _calls.mount_setattr(tree, add=attributes, recursive=is_dir)
         self._attach(tree, path, is_dir=is_dir)
         rights = WRITE if writable else READ
-        self.rules.append((tree, rights | self._execute))
+        self.rules.append((tree, rights | execute))
         self._bound.append(path)
 
-    def mask(self, path: str, *, is_dir: bool, device: int, inode: int) -> None:
-        """Cover the host's `path` by something empty that nobody may open."""
+    def mask(self, bind: Bind) -> None:
+        """Cover the host's path by something empty that nobody may open."""
+        _, path, is_dir, device, inode = bind
         os.close(self._source(path, device, inode))
         name = "masked-directory" if is_dir else "masked-file"
         try:

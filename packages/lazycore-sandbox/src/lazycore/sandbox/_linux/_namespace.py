@@ -8,15 +8,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from lazycore.sandbox._linux import _calls
+from lazycore.sandbox._linux._exec_list import library_steps, run_steps
 from lazycore.sandbox._linux._launcher import HOST_NETWORK, ISOLATED
 from lazycore.sandbox._linux._native import NativeExecutor, Order, base_request
 from lazycore.sandbox._linux._plan import policy_binds, split_links
-from lazycore.sandbox._linux._probe import probe_backend
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._plan import Bind, Link
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy
@@ -42,15 +41,6 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
     def _prepared() -> int:
         return 2
 
-    @classmethod
-    def probe(cls) -> BackendReport:
-        """Find out, by trying, what this backend enforces on this host.
-
-        Returns:
-            The report; cached per user for the life of the process.
-        """
-        return probe_backend(cls)
-
     def launch_kind(self, policy: SandboxPolicy) -> bytes:
         """Share the network namespace only when the policy says so."""
         return HOST_NETWORK if policy.allow_network else ISOLATED
@@ -67,15 +57,22 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
         policy = checked.policy
         request = base_request(argv, policy, order, namespaces=True, scratch=scratch)
         system, links = _system(checked.system)
+        binds = policy_binds(checked, list(system))
+        listed = policy.allowed_executables is not None
+        if listed:
+            system = (*system, *library_steps(system))
+            binds += run_steps(checked)
         processes = policy.limits.processes
         if processes is not None:
             # The supervisor is a process of the namespace as well.
             request["limits"]["processes"] = processes + 1
+        request["watch"]["scratch"] = ["/tmp", "/dev/shm"]  # noqa: S108 - its own
         request.update(
             system=system,
             links=links,
             files=_account_files() if policy.include_system else [],
-            binds=policy_binds(checked, list(system)),
+            binds=binds,
+            executable=not listed,
             landlock_abi=_calls.landlock_abi(),
             handle_tcp=False,
             pid_limit=processes if _pid_max_is_own() else None,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from lazycore.sandbox._callables import VALUE_LIMIT_BYTES, finish, pack
 from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
-from lazycore.sandbox._guarantees import required_guarantees
+from lazycore.sandbox._guarantees import Guarantee, required_guarantees
 from lazycore.sandbox._linux._client import LauncherHandle
+from lazycore.sandbox._linux._probe import probe_backend
 from lazycore.sandbox._linux._run import Outcome, Run
 from lazycore.sandbox._linux._seccomp import build_filter
 from lazycore.sandbox._linux._session_client import NativeSession
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lazycore.sandbox._callables import Call
-    from lazycore.sandbox._guarantees import Guarantee
+    from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy
@@ -56,6 +57,20 @@ class NativeExecutor(BaseSandboxExecutor):
         super().__init__(allow_degraded=allow_degraded)
         self._held: frozenset[Guarantee] | None = None
         self._launcher = LauncherHandle(prepared=self._prepared())
+
+    @classmethod
+    def probe(cls) -> BackendReport:
+        """Find out, by trying, everything this backend enforces on this host.
+
+        Returns:
+            The report; cached per user for the life of the process.
+        """
+        return probe_backend(cls, frozenset(Guarantee))
+
+    @classmethod
+    def probe_for(cls, needed: frozenset[Guarantee]) -> BackendReport:
+        """Probe what `needed` names and what costs one run in any case."""
+        return probe_backend(cls, needed)
 
     @classmethod
     def bare(cls) -> Self:
@@ -172,7 +187,10 @@ class NativeExecutor(BaseSandboxExecutor):
     ) -> SandboxResult:
         status = outcome.status or 0
         signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        held = self.probe().guarantees if self._held is None else self._held
+        needed = required_guarantees(policy)
+        held = self._held
+        if held is None:
+            held = self.probe_for(needed).guarantees
         return SandboxResult(
             argv=tuple(argv),
             backend=self.name,
@@ -196,7 +214,7 @@ class NativeExecutor(BaseSandboxExecutor):
             ),
             violations=tuple(violations(policy, outcome, signalled)),
             guarantees=held,
-            degraded=required_guarantees(policy) - held,
+            degraded=needed - held,
             policy_digest=policy.digest,
         )
 
@@ -212,7 +230,14 @@ def violations(
         signal.SIGXFSZ: ("file-size", f"{policy.limits.file_size_bytes} bytes"),
         signal.SIGSYS: ("syscall", "a foreign system call interface"),
     }
-    if signalled in by_signal:
+    bounds: dict[str, object] = {
+        "cpu": f"{policy.limits.cpu_s} s",
+        "memory": f"{policy.limits.memory_bytes} bytes",
+        "workspace": f"{policy.limits.workspace_bytes} bytes",
+    }
+    if outcome.limit in bounds:
+        yield Violation(kind=outcome.limit, detail=f"{bounds[outcome.limit]}")
+    elif signalled in by_signal:
         kind, detail = by_signal[signal.Signals(signalled)]
         yield Violation(kind=kind, detail=detail)
     for name, stream in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
@@ -250,15 +275,36 @@ def base_request(
         "limits": {
             "open_files": limits.open_files,
             "file_size_bytes": limits.file_size_bytes,
-            "cpu_s": None if limits.cpu_s is None else math.ceil(limits.cpu_s),
-            "address_space_bytes": None,
+            # One second above what the supervisor meters for the tree, should it
+            # be starved.
+            "cpu_s": None if limits.cpu_s is None else math.ceil(limits.cpu_s) + 1,
+            "data_bytes": _data_bytes(limits.memory_bytes),
             "processes": None,
+        },
+        "watch": {
+            "cpu_s": limits.cpu_s,
+            "memory_bytes": limits.memory_bytes,
+            "workspace_bytes": limits.workspace_bytes,
+            "paths": list(policy.allowed_write_paths),
+            "scratch": [],
         },
         "filter": build_filter(
             MACHINE,
             namespaces=namespaces,
             allow_inet=policy.allow_network or namespaces,
             allow_unix=policy.allow_unix_sockets,
-            allow_memfd=policy.allowed_executables is None,
+            allow_memfd=policy.allowed_executables is None
+            and limits.memory_bytes is None,
+            allow_segments=limits.memory_bytes is None,
         ),
     }
+
+
+def _data_bytes(memory_bytes: int | None) -> int | None:
+    """Bound what one process may map privately, above what the meter allows.
+
+    Untouched thread stacks count here and not in the meter, hence the slack.
+    """
+    if memory_bytes is None:
+        return None
+    return max(2 * memory_bytes, memory_bytes + (512 << 20))

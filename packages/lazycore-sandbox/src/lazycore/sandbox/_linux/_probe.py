@@ -12,14 +12,15 @@ import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._linux import _calls
-from lazycore.sandbox._linux._probe_script import SCRIPT
+from lazycore.sandbox._linux._exec_list import elf_interpreter
+from lazycore.sandbox._linux._probe_script import SCRIPT, START_SCRIPT
 from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
 from lazycore.sandbox._preflight import preflight
 
@@ -46,6 +47,23 @@ _MEANING = {
 }
 """Which observations a guarantee needs; all of them must have held."""
 
+_SPIN = "while True: pass"
+_GRAB = "import time; grabbed = b'x' * (192 << 20); time.sleep(20)"
+_FILL = """
+import sys, time
+with open(sys.argv[1], "wb") as file:
+    file.write(b"x" * (8 << 20))
+time.sleep(20)
+"""
+
+_LIMITS: dict[Guarantee, tuple[str, ResourceLimits]] = {
+    Guarantee.CPU: (_SPIN, ResourceLimits(processes=None, cpu_s=0.05)),
+    Guarantee.MEMORY: (_GRAB, ResourceLimits(processes=None, memory_bytes=96 << 20)),
+    Guarantee.DISK: (_FILL, ResourceLimits(processes=None, workspace_bytes=1 << 20)),
+}
+"""What passes a limit, and the limit; the run must end by it."""
+
+_SINGLE = frozenset({*_LIMITS, Guarantee.EXEC_LIST})
 _USERNS_REMEDY = (
     "sysctl user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1; on "
     "Ubuntu 24.04 give the interpreter an AppArmor profile with 'userns,'; in Docker "
@@ -70,9 +88,21 @@ class _Trap:
         return f"{self.folder}/{name}"
 
 
-def probe_backend(backend: type[NativeExecutor]) -> BackendReport:
-    """Run one probe of `backend`, once per user and process. Never raises."""
-    return _probe(backend, os.geteuid())
+def probe_backend(
+    backend: type[NativeExecutor], needed: frozenset[Guarantee]
+) -> BackendReport:
+    """Probe `backend`, each thing once per user and process. Never raises.
+
+    Args:
+        backend: The executor class.
+        needed: Which of the guarantees that cost a run of their own to probe.
+    """
+    uid = os.geteuid()
+    report = _probe(backend, uid)
+    if not report.available:
+        return report
+    held = {which for which in _SINGLE & needed if _probe_single(backend, uid, which)}
+    return replace(report, guarantees=report.guarantees | held)
 
 
 @lru_cache(maxsize=32)
@@ -232,15 +262,7 @@ def _spring(backend: type[NativeExecutor], trap: _Trap) -> SandboxResult:
     leaked = os.memfd_create("lazycore-probe", 0)
     os.set_inheritable(leaked, True)  # noqa: FBT003 - the signature of os
     try:
-        with backend.bare() as executor, preflight(policy) as checked:
-            argv = (sys.executable, "-I", "-S", "-B", "-c", SCRIPT, json.dumps(told))
-            return executor._run(  # noqa: SLF001 - a probe cannot require itself
-                argv,
-                checked,
-                input_bytes=None,
-                reply_limit_bytes=None,
-                started=time.monotonic(),
-            )
+        return _run_bare(backend, policy, SCRIPT, json.dumps(told))
     finally:
         os.close(leaked)
 
@@ -267,3 +289,54 @@ def _judge(trap: _Trap, result: SandboxResult) -> dict[str, bool]:
     held["ipc"] = held["ipc"] and trap.shm_key != 0
     held["output"] = True
     return held
+
+
+@lru_cache(maxsize=64)
+def _probe_single(backend: type[NativeExecutor], uid: int, which: Guarantee) -> bool:
+    """Run a target that passes one limit; tell whether the limit ended it."""
+    del uid
+    try:
+        with tempfile.TemporaryDirectory(prefix="lazycore-probe-") as raw:
+            if which is Guarantee.EXEC_LIST:
+                return backend.name != "landlock" and _list_holds(backend, raw)
+            return _limit_holds(backend, *_LIMITS[which], os.path.realpath(raw))
+    except (SandboxError, OSError, ValueError):
+        return False
+
+
+def _limit_holds(
+    backend: type[NativeExecutor], script: str, limits: ResourceLimits, folder: str
+) -> bool:
+    policy = SandboxPolicy(allowed_write_paths=[folder], limits=limits, timeout_s=5)
+    result = _run_bare(backend, policy, script, f"{folder}/filled")
+    kinds = {item.kind for item in result.violations}
+    return not result.timed_out and bool(kinds & {"cpu", "memory", "workspace"})
+
+
+def _list_holds(backend: type[NativeExecutor], folder: str) -> bool:
+    """List the interpreter alone, and have it try to start anything else."""
+    interpreter = os.path.realpath(sys.executable)
+    policy = SandboxPolicy(
+        allowed_write_paths=[os.path.realpath(folder)],
+        allowed_executables=[interpreter],
+        limits=ResourceLimits(processes=None),
+        timeout_s=5,
+    )
+    victim = os.path.realpath("/bin/sh")
+    with open(interpreter, "rb") as file:
+        loader = elf_interpreter(file.fileno(), os.pread(file.fileno(), 4096, 0))
+    words = (os.path.realpath(folder), victim, loader or "")
+    return _run_bare(backend, policy, START_SCRIPT, *words).returncode == 0
+
+
+def _run_bare(
+    backend: type[NativeExecutor], policy: SandboxPolicy, script: str, *words: str
+) -> SandboxResult:
+    with backend.bare() as executor, preflight(policy) as checked:
+        return executor._run(  # noqa: SLF001 - a probe cannot require itself
+            (sys.executable, "-I", "-S", "-B", "-c", script, *words),
+            checked,
+            input_bytes=None,
+            reply_limit_bytes=None,
+            started=time.monotonic(),
+        )

@@ -105,3 +105,33 @@ if P["processes"]:
 print(json.dumps(R), flush=True)
 os._exit(0)
 """
+
+START_SCRIPT = r"""
+import os, sys
+folder, victim, loader = sys.argv[1:]
+
+def starts(*argv):
+    pid = os.fork()
+    if not pid:
+        try:
+            os.execv(argv[0], [*argv, "-c", "exit 42"])
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
+
+copy = folder + "/copy"
+with open(victim, "rb") as source, open(copy, "wb") as target:
+    target.write(source.read())
+os.chmod(copy, 0o755)
+attempts = [(victim,), (copy,)]
+if loader:
+    attempts += [(loader, victim), (loader, copy)]
+try:
+    memory = os.memfd_create("copy", 0)
+    with open(victim, "rb") as source:
+        os.write(memory, source.read())
+    attempts.append((f"/proc/self/fd/{memory}",))
+except OSError:
+    pass
+os._exit(1 if any(starts(*attempt) for attempt in attempts) else 0)
+"""

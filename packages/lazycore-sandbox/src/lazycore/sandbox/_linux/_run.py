@@ -38,6 +38,7 @@ class Outcome:
     cpu_system_s: float = 0.0
     max_rss_bytes: int = 0
     processes: int = 0
+    limit: str = ""
     timed_out: bool = False
     stdout: Captured = field(default_factory=Captured)
     stderr: Captured = field(default_factory=Captured)
@@ -233,6 +234,7 @@ class Run:
         outcome.cpu_system_s = float(answer["cpu_system_s"])
         outcome.max_rss_bytes = int(answer["max_rss_bytes"])
         outcome.processes = int(answer["processes"])
+        outcome.limit = str(answer["limit"] or "")
         return outcome
 
     def _answer(self) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import struct
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux._numbers import (
     AUDIT_ARCH,
@@ -18,6 +19,11 @@ from lazycore.sandbox._linux._numbers import (
     X86_64,
     numbers,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Answer = Callable[[list[str], "list[Instruction]"], None]
 
 # include/uapi/linux/bpf_common.h and filter.h
 _LD_W_ABS = 0x20
@@ -248,6 +254,41 @@ def _socket(*, inet: bool, unix: bool) -> list[Instruction]:
     return [*body, _PASS]
 
 
+def _judge_arguments(answer: Answer) -> None:
+    """Let through calls whose arguments decide, when they are harmless."""
+    answer(["clone"], [*_bits_refused(_arg(0), _CLONE_NEW, _EPERM), _PASS])
+    terminal = (_TIOCSTI, _TIOCLINUX, _TIOCCONS)
+    answer(["ioctl"], [*_values_refused(_arg(1), terminal, _EPERM), _PASS])
+    # 0xFFFFFFFF asks, 0 is PER_LINUX; anything else weakens the address space.
+    answer(["personality"], [*_one_of(_arg(0), (0, 0xFFFFFFFF), _EPERM), _PASS])
+    answer(["socketpair"], [*_one_of(_arg(0), (_AF_UNIX,), _EACCES), _PASS])
+    # A set-id file in a granted directory belongs to the caller: on the host it
+    # would hand the caller's rights to whoever runs it.
+    for name, at in (
+        ("chmod", 1),
+        ("creat", 1),
+        ("fchmod", 1),
+        ("fchmodat", 2),
+        ("fchmodat2", 2),
+        ("mknod", 1),
+        ("mknodat", 2),
+    ):
+        answer([name], [*_bits_refused(_arg(at), _SET_ID_BITS, _EPERM), _PASS])
+    answer(["open"], _open_mode(1, 2))
+    answer(["openat"], _open_mode(2, 3))
+
+
+def _isolate_by_filter(answer: Answer) -> None:
+    """Refuse what a pid or an ipc namespace would have kept inside."""
+    answer(WITHOUT_IPC_NAMESPACE, [_EPERM])
+    answer(WITHOUT_PID_NAMESPACE, [_EPERM])
+    answer(SELF_ONLY, [*_one_of(_arg(0), (0,), _EPERM), _PASS])
+    # ioprio_set and setpriority: (which, who), both must mean "this process".
+    itself = [*_one_of(_arg(1), (0,), _EPERM), _PASS]
+    answer(["setpriority"], [*_one_of(_arg(0), (0,), _EPERM), *itself])
+    answer(["ioprio_set"], [*_one_of(_arg(0), (1,), _EPERM), *itself])
+
+
 @lru_cache(maxsize=32)
 def build_filter(
     arch: str,
@@ -256,6 +297,7 @@ def build_filter(
     allow_inet: bool,
     allow_unix: bool,
     allow_memfd: bool,
+    allow_segments: bool,
 ) -> bytes:
     """Assemble the filter as `struct sock_filter` records.
 
@@ -265,7 +307,10 @@ def build_filter(
             them calls that reach other processes are refused here.
         allow_inet: Whether IPv4 and IPv6 stream and datagram sockets may be made.
         allow_unix: Whether unix sockets may be made; socketpair always may.
-        allow_memfd: Whether memory may become an executable file.
+        allow_memfd: Whether memory may become a file, which can be executed and
+            is counted to no process.
+        allow_segments: Whether System V shared memory may be made; it outlives the
+            process that is charged for it.
 
     Returns:
         The program, 8 bytes per instruction, in this machine's byte order.
@@ -283,38 +328,18 @@ def build_filter(
 
     answer(REFUSED, [_EPERM])
     answer(ABSENT, [_errno(errno.ENOSYS)])
+    _judge_arguments(answer)
+    answer(["socket"], _socket(inet=allow_inet, unix=allow_unix))
     if not allow_memfd:
         answer(["memfd_create"], [_EPERM])
-    answer(["clone"], [*_bits_refused(_arg(0), _CLONE_NEW, _EPERM), _PASS])
-    terminal = (_TIOCSTI, _TIOCLINUX, _TIOCCONS)
-    answer(["ioctl"], [*_values_refused(_arg(1), terminal, _EPERM), _PASS])
-    # 0xFFFFFFFF asks, 0 is PER_LINUX; anything else weakens the address space.
-    answer(["personality"], [*_one_of(_arg(0), (0, 0xFFFFFFFF), _EPERM), _PASS])
-    answer(["socket"], _socket(inet=allow_inet, unix=allow_unix))
-    answer(["socketpair"], [*_one_of(_arg(0), (_AF_UNIX,), _EACCES), _PASS])
-    # A set-id file in a granted directory belongs to the caller: on the host it
-    # would hand the caller's rights to whoever runs it.
-    for name, at in (
-        ("chmod", 1),
-        ("creat", 1),
-        ("fchmod", 1),
-        ("fchmodat", 2),
-        ("fchmodat2", 2),
-        ("mknod", 1),
-        ("mknodat", 2),
-    ):
-        answer([name], [*_bits_refused(_arg(at), _SET_ID_BITS, _EPERM), _PASS])
-    answer(["open"], _open_mode(1, 2))
-    answer(["openat"], _open_mode(2, 3))
+    if not allow_segments:
+        answer(["shmget"], [_EPERM])
     if not namespaces:
-        answer(WITHOUT_IPC_NAMESPACE, [_EPERM])
-        answer(WITHOUT_PID_NAMESPACE, [_EPERM])
-        answer(SELF_ONLY, [*_one_of(_arg(0), (0,), _EPERM), _PASS])
-        # ioprio_set and setpriority: (which, who), both must mean "this process".
-        itself = [*_one_of(_arg(1), (0,), _EPERM), _PASS]
-        answer(["setpriority"], [*_one_of(_arg(0), (0,), _EPERM), *itself])
-        answer(["ioprio_set"], [*_one_of(_arg(0), (1,), _EPERM), *itself])
+        _isolate_by_filter(answer)
+    return _assemble(arch, answers)
 
+
+def _assemble(arch: str, answers: dict[int, list[Instruction]]) -> bytes:
     program: list[Instruction] = [
         _load(_ARCH),
         (_JMP_JEQ_K, 1, 0, AUDIT_ARCH[arch]),

@@ -18,6 +18,7 @@ from lazycore.sandbox._errors import (
     SandboxTimeoutError,
 )
 from lazycore.sandbox._linux._client import first_answer
+from lazycore.sandbox._linux._exec_list import RUN
 from lazycore.sandbox._linux._failures import failure
 from lazycore.sandbox._linux._plan import outermost
 from lazycore.sandbox._linux._request import ANSWER_LIMIT_BYTES, send_request
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from lazycore.sandbox._linux._client import LauncherHandle
     from lazycore.sandbox._linux._native import NativeExecutor, Order
+    from lazycore.sandbox._linux._plan import Bind
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._preflight import CheckedPolicy
     from lazycore.sandbox._result import SandboxResult
@@ -149,15 +151,27 @@ class NativeSession:
             raise failure(answer["error"])
 
 
+def _runs(steps: list[Bind]) -> list[Bind]:
+    return [step for step in steps if step[0] == RUN]
+
+
 def _inner(request: Request) -> Request | None:
     """Describe the view of a call's child: the server's, bound once more."""
     if not request["namespaces"]:
         return None
-    names = ("namespaces", "system", "links", "files", "scratch_bytes", "pid_limit")
+    names = (
+        "namespaces",
+        "executable",
+        "system",
+        "links",
+        "files",
+        "scratch_bytes",
+        "pid_limit",
+    )
     return {
         **{name: request[name] for name in names},
         "hide_proc_secrets": request["hide_proc_secrets"],
         "session": False,
         # Masks and pins lie inside these trees and come with them.
-        "binds": outermost(request["binds"]),
+        "binds": outermost(request["binds"]) + _runs(request["binds"]),
     }

@@ -15,6 +15,7 @@ import signal
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _landlock, _target
+from lazycore.sandbox._linux._meter import Meter
 from lazycore.sandbox._linux._mounts import Root, StageError
 from lazycore.sandbox._linux._request import Request, receive_request, send_answer
 
@@ -75,7 +76,7 @@ def build(request: Request) -> list[Rule]:
     """Make the target's view of the file system; return its Landlock rules."""
     if not request["namespaces"]:
         return _open_rules(request)
-    root = Root(executable=True)
+    root = Root(executable=request["executable"])
     for bind in request["system"]:
         _step(root, bind)
     for path, target in request["links"]:
@@ -96,18 +97,12 @@ def build(request: Request) -> list[Rule]:
 
 
 def _step(root: Root, bind: Bind) -> None:
-    kind, path, is_dir, device, inode = bind
+    kind, path = bind[:2]
     try:
         if kind == "mask":
-            root.mask(path, is_dir=is_dir, device=device, inode=inode)
+            root.mask(bind)
         else:
-            root.bind(
-                path,
-                is_dir=is_dir,
-                device=device,
-                inode=inode,
-                writable=kind in {"write", "pin"},
-            )
+            root.bind(bind)
     except OSError as error:
         raise StageError(kind, error.errno or 0, path) from error
 
@@ -140,6 +135,8 @@ class Supervisor:
         self._user_s = 0.0
         self._system_s = 0.0
         self._max_rss = 0
+        self._limit: str | None = None
+        self._meter = Meter(request["watch"], own_pids=request["namespaces"])
         self._ended = 0
 
     def run(self, fds: list[int], rules: list[Rule]) -> None:
@@ -147,6 +144,7 @@ class Supervisor:
         if not self._request["namespaces"]:
             _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
             self._scope_signals()
+        self._meter.start()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         children = _calls.signal_descriptor(signal.SIGCHLD)
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
@@ -170,6 +168,7 @@ class Supervisor:
                 "cpu_system_s": self._system_s,
                 "max_rss_bytes": self._max_rss,
                 "processes": self._ended,
+                "limit": self._limit,
             },
         )
 
@@ -181,7 +180,12 @@ class Supervisor:
         poll.register(self._channel.fileno(), select.POLLIN)
         failure = b""
         while self._status is None:
-            for fd, _ in poll.poll():
+            events = poll.poll(self._meter.interval_ms)
+            if self._meter.active and self._limit is None:
+                self._limit = self._meter.exceeded(self._user_s + self._system_s)
+                if self._limit is not None:
+                    self._end_all()
+            for fd, _ in events:
                 if fd == children:
                     os.read(children, 128 * 16)
                     self._reap(block=False)

@@ -116,7 +116,7 @@ def _limit(limits: dict[str, int | None]) -> None:
         resource.RLIMIT_NOFILE: limits["open_files"],
         resource.RLIMIT_FSIZE: limits["file_size_bytes"],
         resource.RLIMIT_CPU: limits["cpu_s"],
-        resource.RLIMIT_AS: limits["address_space_bytes"],
+        resource.RLIMIT_DATA: limits["data_bytes"],
         resource.RLIMIT_NPROC: limits["processes"],
     }
     for which, bound in bounds.items():
