@@ -1,0 +1,193 @@
+"""The command line does what its exit codes say, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lazycore.experiments import init_study, load_run
+from lazycore.experiments._cli import main
+from lazycore.experiments._journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Write = Callable[..., Path]
+    Capture = pytest.CaptureFixture[str]
+
+
+def digests(output: str) -> dict[str, str]:
+    """Return the digests a command printed, by their label."""
+    words = [line.split() for line in output.splitlines()]
+    return {word[0]: word[1] for word in words if len(word) == 2 and len(word[1]) == 64}
+
+
+@pytest.fixture(autouse=True)
+def quick_pins(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Read the host's pins once: hashing the environment is tested elsewhere."""
+    pins = request.getfixturevalue("pins")
+    monkeypatch.setattr(
+        "lazycore.experiments._lock.pin_host", lambda *, progress=None: pins
+    )
+
+
+def test_from_init_to_a_verified_run(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["init", str(tmp_path / "mine")]) == 0
+    study = tmp_path / "mine" / "study.toml"
+    assert main(["plan", str(study)]) == 0
+    assert "8 cells x 2 arms = 16 worker runs" in capsys.readouterr().out
+    assert main(["lock", str(study)]) == 0
+    locked = digests(capsys.readouterr().out)["lock"]
+    assert main(["check", str(study)]) == 0
+    run = tmp_path / "run"
+    assert main(["run", str(study), "--output", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert digests(out)["lock"] == locked
+    assert f"report  {run / 'report.html'}" in out
+    assert (run / "report.html").stat().st_size > 1000
+    results = digests(out)["results"]
+    assert main(["verify", str(run)]) == 0
+    assert digests(capsys.readouterr().out) == {"lock": locked, "results": results}
+    assert main(["status", str(run)]) == 0
+    assert "complete, 8 of 8 cells" in capsys.readouterr().out
+    assert main(["report", str(run)]) == 0
+    assert digests(capsys.readouterr().out)["results"] == results
+    assert main(["verify", str(run)]) == 0
+
+
+def test_json_is_one_document_on_stdout(tmp_path: Path, capsys: Capture) -> None:
+    study = init_study(tmp_path / "mine")
+    run = str(tmp_path / "run")
+    for words in (
+        ["plan", str(study)],
+        ["check", str(study)],
+        ["run", str(study), "--output", run],
+        ["status", run],
+        ["verify", run],
+        ["report", run],
+    ):
+        assert main(["--json", *words]) == 0
+        first = json.loads(capsys.readouterr().out)
+        assert main([words[0], "--json", *words[1:]]) == 0
+        assert first.keys() == json.loads(capsys.readouterr().out).keys()
+
+
+def test_a_changed_byte_fails_verification_and_is_named(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    study = init_study(tmp_path / "mine")
+    run = tmp_path / "run"
+    assert main(["run", str(study), "--output", str(run)]) == 0
+    report = run / "report.html"
+    report.write_bytes(report.read_bytes() + b" ")
+    capsys.readouterr()
+    assert main(["verify", str(run)]) == 5
+    assert f"{report}: changed after the run was sealed" in capsys.readouterr().out
+
+
+def test_failed_cells_are_an_exit_code_of_their_own(
+    write_study: Write, tmp_path: Path
+) -> None:
+    study = write_study("raise RuntimeError", units=["u"])
+    assert main(["run", str(study), "--output", str(tmp_path / "run")]) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["plan", "absent.toml"], 2, "absent.toml: no regular file"),
+        (["verify", "absent"], 2, "absent: no run folder"),
+        (["status", "absent"], 2, "absent: no run folder"),
+        (["demo", "no-such-demo"], 2, "no demo is named 'no-such-demo'"),
+    ],
+)
+def test_wrong_usage_is_told(
+    words: list[str],
+    code: int,
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == code
+    assert text in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [[], ["frobnicate"], ["run"], ["run", "x", "--slots", "0"]])
+def test_arguments_that_make_no_command_exit_with_2(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+
+
+def test_a_drifted_lock_blocks_with_name_and_remedy(
+    write_study: Write, tmp_path: Path, capsys: Capture
+) -> None:
+    study = write_study()
+    assert main(["lock", str(study)]) == 0
+    with study.with_name("worker.py").open("a") as file:
+        file.write("#")
+    assert main(["--json", "run", str(study), "--output", str(tmp_path / "run")]) == 3
+    out = capsys.readouterr().out
+    blockers = json.loads(out[out.index("{") :])["blockers"]
+    assert [b["code"] for b in blockers] == ["tree-drift"]
+    assert "worker.py changed" in blockers[0]["message"]
+    assert blockers[0]["fix"]
+
+
+def test_a_busy_run_folder_blocks(
+    write_study: Write, tmp_path: Path, capsys: Capture
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    with Journal(run):
+        assert main(["run", str(write_study()), "--output", str(run)]) == 3
+    assert f"process {os.getpid()} is running this study here" in capsys.readouterr().err
+
+
+def test_fresh_refuses_to_continue(
+    write_study: Write, tmp_path: Path, capsys: Capture
+) -> None:
+    study, run = write_study(units=["u"]), tmp_path / "run"
+    assert main(["run", str(study), "--output", str(run), "--fresh"]) == 0
+    assert main(["run", str(study), "--output", str(run), "--fresh"]) == 2
+    assert "leave --fresh out" in capsys.readouterr().err
+
+
+def test_ctrl_c_exits_130_and_the_same_command_continues(
+    write_study: Write, tmp_path: Path
+) -> None:
+    study = write_study(
+        "import time; time.sleep(0.05); return {'score': 1}",
+        units=[f"u{index:02}" for index in range(20)],
+    )
+    run = tmp_path / "run"
+    words = [sys.executable, "-m", "lazycore.experiments", "run", str(study)]
+    words += ["--output", str(run)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        journal = run / "journal.jsonl"
+        for _ in range(4000):
+            if journal.exists() and journal.read_bytes().count(b"\n") >= 3:
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    assert "the same command continues" in err
+    assert not load_run(run).complete
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert load_run(run).complete
+    assert "\x1b" not in done.stdout + done.stderr
