@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -30,6 +29,7 @@ from lazycore.experiments._study import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from lazycore.experiments import HostPins, StudyLock
 

@@ -29,7 +29,10 @@ def mcnemar_exact(gained: int, lost: int) -> float:
         1947, in its exact form).
     """
     pairs = gained + lost
-    tail = sum(math.comb(pairs, k) for k in range(min(gained, lost) + 1))
+    ways = tail = 1
+    for k in range(min(gained, lost)):
+        ways = ways * (pairs - k) // (k + 1)
+        tail += ways
     return min(1.0, tail / (1 << max(0, pairs - 1)))
 
 
