@@ -1,0 +1,1 @@
+"""The attack corpus: what a target may try, run live against a backend."""
