@@ -12,8 +12,9 @@ __all__ = ["ResultsDigest"]
 class ResultsDigest:
     """Collects one leaf per cell and folds them into one SHA-256.
 
-    The lines ``<cell id> <leaf digest>`` are sorted, so that the order in which
-    cells finished, or how often a run was interrupted, does not matter.
+    The leaves are sorted, so that the order in which cells finished, or how often a
+    run was interrupted, does not matter. A leaf names its cell by benchmark, model,
+    seed and units, not by its id: two hosts whose locks differ can compare.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,6 @@ class ResultsDigest:
     def value(self) -> str:
         """Return the digest over all cells added so far."""
         total = hashlib.sha256()
-        for key in sorted(self._leaves):
-            total.update(f"{key.hex()} {self._leaves[key].hex()}\n".encode())
+        for leaf in sorted(self._leaves.values()):
+            total.update(f"{leaf.hex()}\n".encode())
         return total.hexdigest()

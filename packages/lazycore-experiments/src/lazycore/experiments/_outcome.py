@@ -142,7 +142,8 @@ def leaf_digest(body: Mapping[str, Any]) -> str:
         ]
         for name, arm in body["arms"].items()
     }
-    return digest([body["cell"], body["status"], arms])
+    place = [body["benchmark"], body["model"], body["seed"], body["units"]]
+    return digest([place, body["status"], arms])
 
 
 def result_rows(study: Study, body: Mapping[str, Any]) -> tuple[ResultRow, ...]:
