@@ -1,0 +1,107 @@
+"""What a licence demands, as one class per SPDX id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from importlib import resources
+
+
+class LicenseClass(IntEnum):
+    """What kind of duty a licence lays on its user.
+
+    The numbers order classes only to break ties between equal verdicts; whether a
+    class is acceptable depends on the use, see `assess`.
+
+    Examples:
+        >>> LicenseClass.PERMISSIVE < LicenseClass.STRONG_COPYLEFT
+        True
+    """
+
+    PERMISSIVE = 0
+    WEAK_COPYLEFT = 1
+    STRONG_COPYLEFT = 2
+    NETWORK_COPYLEFT = 3
+    SOURCE_AVAILABLE = 4
+    USE_RESTRICTED = 5
+    CONDITIONAL = 6
+    NO_DERIVATIVES = 7
+    NON_COMMERCIAL = 8
+    PROPRIETARY = 9
+    UNKNOWN = 10
+
+    @property
+    def slug(self) -> str:
+        """Return the lowercase name used in files, such as ``weak-copyleft``."""
+        return self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpdxLicense:
+    """One id of the SPDX licence list.
+
+    Attributes:
+        id: The canonical spelling.
+        license_class: Our class for it.
+        basis: Where the class comes from: ``hand``, ``rule``, ``scancode``, ``none``.
+        deprecated: Whether the list advises another id.
+        osi_approved: The OSI flag of the list.
+        fsf_libre: The FSF flag of the list.
+        name: The full name.
+    """
+
+    id: str
+    license_class: LicenseClass
+    basis: str
+    deprecated: bool
+    osi_approved: bool
+    fsf_libre: bool
+    name: str
+
+
+def _facts(name: str) -> list[list[str]]:
+    text = resources.files(f"{__package__}._facts").joinpath(name).read_text("utf-8")
+    return [line.split("\t") for line in text.splitlines()[1:]]
+
+
+@cache
+def spdx_licenses() -> dict[str, SpdxLicense]:
+    """Return every SPDX licence by its casefolded id (list 3.29.0)."""
+    by_slug = {kind.slug: kind for kind in LicenseClass}
+    return {
+        row[0].casefold(): SpdxLicense(
+            id=row[0],
+            license_class=by_slug[row[1]],
+            basis=row[2],
+            deprecated=row[3] == "yes",
+            osi_approved=row[4] == "yes",
+            fsf_libre=row[5] == "yes",
+            name=row[6],
+        )
+        for row in _facts("spdx_licenses.tsv")
+    }
+
+
+@cache
+def spdx_exceptions() -> dict[str, str]:
+    """Return the canonical spelling of every SPDX exception by its casefolded id."""
+    return {row[0].casefold(): row[0] for row in _facts("spdx_exceptions.tsv")}
+
+
+def classify(license_id: str) -> LicenseClass:
+    """Look up the class of one SPDX id, in any letter case.
+
+    Args:
+        license_id: An id of the SPDX list or a ``LicenseRef-``; deprecated ids count.
+
+    Returns:
+        The class; `LicenseClass.UNKNOWN` for a ``LicenseRef-`` or an id nobody
+        listed, because an unknown licence grants nothing.
+
+    Examples:
+        >>> classify("mpl-2.0").name
+        'WEAK_COPYLEFT'
+    """
+    found = spdx_licenses().get(license_id.casefold())
+    return LicenseClass.UNKNOWN if found is None else found.license_class

@@ -1,0 +1,1 @@
+"""Tables of facts, written by the scripts under tools/."""
