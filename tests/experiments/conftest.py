@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -29,7 +31,6 @@ from lazycore.experiments._study import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from lazycore.experiments import HostPins, StudyLock
 
@@ -239,7 +240,8 @@ def make_record(tmp_path: Path) -> MakeRecord:
                     line = json.dumps({"body": body}).encode()
                     places[identifier] = (len(journal), len(line))
                     journal += line + b"\n"
-        (tmp_path / "journal.jsonl").write_bytes(journal)
+        folder = Path(tempfile.mkdtemp(prefix="record-", dir=tmp_path))
+        (folder / "journal.jsonl").write_bytes(journal)
         study = Study(
             id="sample",
             title=titles[0],
@@ -265,7 +267,7 @@ def make_record(tmp_path: Path) -> MakeRecord:
             analysis=analysis or Analysis(resamples=999),
         )
         return RunRecord(
-            path=tmp_path,
+            path=folder,
             study=study,
             lock={},
             lock_digest="ab" * 32,

@@ -47,7 +47,7 @@ class SignFlip:
 
 def stream(*parts: str) -> random.Random:
     """Return random numbers that depend on the parts alone."""
-    text = "\0".join(parts).encode()
+    text = "\0".join(parts).encode("utf-8", "surrogatepass")
     return random.Random(hashlib.sha256(text).digest())  # noqa: S311 - for statistics
 
 
