@@ -111,22 +111,24 @@ def install_wheels(session: nox.Session, *names: str) -> None:
 
 
 def run_tests(session: nox.Session, *paths: str, **env: str) -> None:
-    """Run pytest from outside the checkout, so that only wheels are imported."""
-    session.chdir(session.create_tmp())
-    session.run(
-        "python",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        f"--config-file={ROOT / 'pyproject.toml'}",
-        f"--rootdir={ROOT}",
-        *(str(ROOT / path) for path in paths),
-        *session.posargs,
-        env={"LAZYCORE_SESSION": session.name, **env},
-    )
-    session.chdir(ROOT)
+    """Run pytest from a scratch folder outside the checkout and the environment.
+
+    Outside the checkout only what is installed can be imported. Outside the
+    environment, because a sandbox lets its target read the interpreter's prefix: a
+    test's secret must not lie there.
+    """
+    with tempfile.TemporaryDirectory(prefix="lazycore-") as scratch:
+        session.chdir(scratch)
+        session.run(
+            "python",
+            *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            f"--config-file={ROOT / 'pyproject.toml'}",
+            f"--rootdir={ROOT}",
+            *(str(ROOT / path) for path in paths),
+            *session.posargs,
+            env={"LAZYCORE_SESSION": session.name, "TMPDIR": scratch, **env},
+        )
+        session.chdir(ROOT)
 
 
 @nox.session(tags=MATRIX)
