@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from importlib import resources
 
 
 class LicenseClass(IntEnum):
@@ -61,8 +60,11 @@ class SpdxLicense:
 
 
 def _facts(name: str) -> list[list[str]]:
-    text = resources.files(f"{__package__}._facts").joinpath(name).read_text("utf-8")
-    return [line.split("\t") for line in text.splitlines()[1:]]
+    import pkgutil
+
+    content = pkgutil.get_data(f"{__package__}._facts", name)
+    assert content is not None, f"{name} is missing from the installed package"
+    return [line.split("\t") for line in content.decode().splitlines()[1:]]
 
 
 @cache
