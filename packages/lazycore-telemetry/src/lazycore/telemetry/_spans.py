@@ -1,0 +1,438 @@
+"""One function per kind of span: they check the call and make a `GenAISpan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+from lazycore.telemetry._errors import TelemetryUsageError
+from lazycore.telemetry._operations import OPERATIONS, check_call, find_operation
+from lazycore.telemetry._span import GenAISpan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Unpack
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, SpanKind, Tracer
+
+    from lazycore.telemetry._operations import Operation
+
+__all__ = [
+    "agent_span",
+    "embeddings_span",
+    "genai_span",
+    "memory_span",
+    "plan_span",
+    "retrieval_span",
+    "tool_span",
+    "workflow_span",
+]
+
+
+class SpanControls(TypedDict, total=False):
+    """How a span is made: its name, kind, parent, links, tracer, own attributes."""
+
+    name: str | None
+    kind: SpanKind | None
+    context: Context | None
+    links: Sequence[Link] | None
+    tracer: Tracer | None
+    extra: Mapping[str, object] | None
+    attributes: Mapping[str, object] | None
+
+
+class SpanOptions(SpanControls, total=False):
+    """What a request says; each operation takes those that the conventions give it."""
+
+    agent: str | None
+    agent_description: str | None
+    agent_id: str | None
+    agent_version: str | None
+    choice_count: int | None
+    compacted: bool | None
+    conversation_id: str | None
+    data_source: str | None
+    dimensions: int | None
+    encoding_formats: Iterable[str] | None
+    frequency_penalty: float | None
+    max_tokens: int | None
+    memory_record: str | None
+    memory_store: str | None
+    output_type: str | None
+    presence_penalty: float | None
+    previous_response_id: str | None
+    prompt_name: str | None
+    prompt_version: str | None
+    reasoning_level: str | None
+    record_count: int | None
+    request: Mapping[str, object] | None
+    response_id: str | None
+    seed: int | None
+    server_address: str | None
+    server_port: int | None
+    stop_sequences: Iterable[str] | None
+    stream: bool | None
+    stream_cursor: str | None
+    temperature: float | None
+    tool: str | None
+    tool_call_id: str | None
+    tool_description: str | None
+    tool_type: str | None
+    top_k: int | None
+    top_p: float | None
+    workflow: str | None
+
+
+def genai_span(
+    operation: str = "chat",
+    *,
+    provider: str | None = None,
+    model: str | None = None,
+    **options: Unpack[SpanOptions],
+) -> GenAISpan:
+    """Make the span of one operation on a model, an agent, a tool or a memory.
+
+    Args:
+        operation: A value of `gen_ai.operation.name`, such as `chat`,
+            `generate_content`, `text_completion`, `embeddings`, `retrieval`,
+            `fetch_response`, `invoke_agent`, `execute_tool`, `search_memory`. A
+            dotted name (`"audit.probe"`) makes an internal span under that name.
+        provider: `openai`, `anthropic`, ..., or a name of your own; required where
+            the conventions require it. `invoke_agent` with a provider is a call to
+            a remote agent.
+        model: Requested model.
+        **options: Request options by their convention's name (`temperature`,
+            `max_tokens`, `conversation_id`, ...), or all at once as
+            `request={...}`; and `name`, `kind`, `context`, `links`, `tracer`,
+            `extra` (attributes of your own; `attributes` means the same).
+
+    Returns:
+        A span that is not started yet: enter it, decorate with it, or `start()` it.
+
+    Raises:
+        TelemetryUsageError: If the operation or an option is unknown, or a required
+            one is missing; with and without an SDK.
+
+    Example:
+        >>> with genai_span("chat", provider="openai", model="m", top_p=0.9) as span:
+        ...     _ = span.set_usage(input=3, output=1)
+    """
+    given: dict[str, object] = options  # type: ignore[assignment] # a plain dict
+    found = OPERATIONS.get(operation) if type(operation) is str else None
+    if (
+        found is None
+        or found.family != "inference"
+        or provider is None
+        or not given.keys() <= _PLAIN
+    ):
+        found, given = _checked(operation, provider, model, given)
+    return GenAISpan(found, provider, model, given)
+
+
+# Options of an inference that need no second look.
+_PLAIN = OPERATIONS["chat"].allows - {
+    "attributes",
+    "context",
+    "extra",
+    "kind",
+    "links",
+    "name",
+    "request",
+    "server_port",
+    "tracer",
+}
+
+
+def _checked(
+    name: object, provider: object, model: object, given: dict[str, object]
+) -> tuple[Operation, dict[str, object]]:
+    """Check a call that is not the plain one."""
+    kind = given.get("kind")
+    remote = provider is not None or getattr(kind, "name", None) == "CLIENT"
+    operation = find_operation(name, remote=remote)
+    request = given.pop("request", None)
+    if request is not None:
+        if not isinstance(request, dict):
+            raise TelemetryUsageError(
+                f"request is a dict of options, not {type(request).__name__}"
+            )
+        doubled = sorted(request.keys() & given.keys())
+        if doubled:
+            raise TelemetryUsageError(f"given twice: {', '.join(doubled)}")
+        given = {**given, **request}
+    check_call(operation, provider, model, given)
+    check_controls(given)
+    if not operation.name:
+        given = {**given, "name": given.get("name") or name}
+    return operation, given
+
+
+def check_controls(given: Mapping[str, object]) -> None:
+    """Refuse controls of a wrong kind: they come from code, not from data."""
+    for key, method in (("tracer", "start_span"), ("extra", "items")):
+        value = given.get(key)
+        if value is not None and not callable(getattr(value, method, None)):
+            raise TelemetryUsageError(f"{key} has no {method}(): {value!r}")
+    attributes = given.get("attributes")
+    if attributes is not None and not callable(getattr(attributes, "items", None)):
+        raise TelemetryUsageError("attributes is a mapping")
+    kind = given.get("kind")
+    if kind is not None and getattr(kind, "name", None) not in _KINDS:
+        raise TelemetryUsageError(f"kind is an OpenTelemetry SpanKind, not {kind!r}")
+    context = given.get("context")
+    if context is not None and not isinstance(context, dict):
+        raise TelemetryUsageError(
+            f"context is an OpenTelemetry Context, not {type(context).__name__}"
+        )
+
+
+_KINDS = frozenset({"CLIENT", "CONSUMER", "INTERNAL", "PRODUCER", "SERVER"})
+
+
+def tool_span(
+    tool: str,
+    *,
+    call_id: str | None = None,
+    type: str = "function",  # noqa: A002 - the convention's own word
+    description: str | None = None,
+    arguments: object = None,
+    agent: str | None = None,
+    conversation_id: str | None = None,
+    **controls: Unpack[SpanControls],
+) -> GenAISpan:
+    """Make the span of one tool execution.
+
+    Args:
+        tool: Name of the tool.
+        call_id: Identifier that the model gave to the call.
+        type: `function`, `extension` or `datastore`.
+        description: What the tool does.
+        arguments: What it was called with; recorded as the content policy allows.
+        agent: Name of the agent that called it.
+        conversation_id: The application's own; never invent one.
+        **controls: `name`, `kind`, `context`, `links`, `tracer`, `extra`.
+
+    Example:
+        >>> with tool_span("search", call_id="c-1", arguments={"q": "x"}) as span:
+        ...     _ = span.set_result(["a", "b"])
+    """
+    found = _make(
+        "execute_tool",
+        controls,
+        tool=tool,
+        tool_call_id=call_id,
+        tool_type=type,
+        tool_description=description,
+        agent=agent,
+        conversation_id=conversation_id,
+    )
+    return found if arguments is None else found.set_arguments(arguments)
+
+
+def agent_span(
+    agent: str | None = None,
+    *,
+    remote: bool = False,
+    provider: str | None = None,
+    model: str | None = None,
+    **options: Unpack[SpanOptions],
+) -> GenAISpan:
+    """Make the span of one agent invocation.
+
+    Args:
+        agent: Name of the agent.
+        remote: The agent runs elsewhere: a client span, which needs `provider`.
+        provider: Who runs a remote agent.
+        model: Requested model, where the agent has exactly one.
+        **options: As for `genai_span`.
+
+    Example:
+        >>> with agent_span("planner") as agent, tool_span("search", agent="planner"):
+        ...     pass
+    """
+    if remote and provider is None:
+        raise TelemetryUsageError("a remote agent needs provider=...")
+    if provider is not None and not remote:
+        raise TelemetryUsageError(
+            "an agent in this process has no provider: leave it out, or say remote=True"
+        )
+    return genai_span(
+        "invoke_agent", provider=provider, model=model, **{**options, "agent": agent}
+    )
+
+
+def workflow_span(
+    workflow: str | None = None,
+    *,
+    conversation_id: str | None = None,
+    **controls: Unpack[SpanControls],
+) -> GenAISpan:
+    """Make the span of a workflow: agents and steps under one name.
+
+    Args:
+        workflow: One of few names, never a generated one.
+        conversation_id: The application's own; never invent one.
+        **controls: `name`, `kind`, `context`, `links`, `tracer`, `extra`.
+
+    Example:
+        >>> with workflow_span("nightly-audit"):
+        ...     pass
+    """
+    return _make(
+        "invoke_workflow", controls, workflow=workflow, conversation_id=conversation_id
+    )
+
+
+def embeddings_span(
+    provider: str,
+    model: str | None = None,
+    *,
+    dimensions: int | None = None,
+    encoding_formats: Iterable[str] | None = None,
+    server_address: str | None = None,
+    server_port: int | None = None,
+    **controls: Unpack[SpanControls],
+) -> GenAISpan:
+    """Make the span of an embeddings call.
+
+    Args:
+        provider: Who computes the embeddings.
+        model: Requested model.
+        dimensions: Length of the vectors.
+        encoding_formats: Such as `float` or `base64`.
+        server_address: Host that is called.
+        server_port: Its port.
+        **controls: `name`, `kind`, `context`, `links`, `tracer`, `extra`.
+
+    Example:
+        >>> with embeddings_span("openai", "m", dimensions=256) as span:
+        ...     _ = span.set_usage(input=8)
+    """
+    return genai_span(
+        "embeddings",
+        provider=provider,
+        model=model,
+        **_given(
+            controls,
+            dimensions=dimensions,
+            encoding_formats=encoding_formats,
+            server_address=server_address,
+            server_port=server_port,
+        ),
+    )
+
+
+def retrieval_span(
+    data_source: str | None = None,
+    *,
+    query: str | None = None,
+    top_k: int | None = None,
+    provider: str | None = None,
+    model: str | None = None,
+    **controls: Unpack[SpanControls],
+) -> GenAISpan:
+    """Make the span of a retrieval from a data source.
+
+    Args:
+        data_source: Identifier of the index, collection or knowledge base.
+        query: What was asked; recorded as the content policy allows.
+        top_k: How many documents were asked for.
+        provider: Who runs the data source.
+        model: Model that takes part, such as a re-ranker.
+        **controls: `name`, `kind`, `context`, `links`, `tracer`, `extra`.
+
+    Example:
+        >>> with retrieval_span("kb", query="rain", top_k=2) as span:
+        ...     _ = span.set_documents([{"id": "d1", "score": 0.9}])
+    """
+    found = genai_span(
+        "retrieval",
+        provider=provider,
+        model=model,
+        **_given(controls, data_source=data_source, top_k=top_k),
+    )
+    return found if query is None else found.set_query(query)
+
+
+def memory_span(
+    operation: str,
+    *,
+    store: str | None = None,
+    record: str | None = None,
+    count: int | None = None,
+    query: str | None = None,
+    provider: str | None = None,
+    **controls: Unpack[SpanControls],
+) -> GenAISpan:
+    """Make the span of an operation on an agent's memory.
+
+    Args:
+        operation: `search`, `create`, `update`, `upsert`, `delete`, `create_store`
+            or `delete_store`.
+        store: Identifier of the store.
+        record: Identifier of the record.
+        count: How many records are concerned.
+        query: What was searched; recorded as the content policy allows.
+        provider: Who runs the store.
+        **controls: `name`, `kind`, `context`, `links`, `tracer`, `extra`.
+
+    Raises:
+        TelemetryUsageError: If the operation is unknown.
+
+    Example:
+        >>> with memory_span("search", store="episodes", query="rain"):
+        ...     pass
+    """
+    name = _MEMORY.get(operation)
+    if name is None:
+        raise TelemetryUsageError(
+            f"unknown memory operation {operation!r}: give one of {', '.join(_MEMORY)}"
+        )
+    found = genai_span(
+        name,
+        provider=provider,
+        **_given(
+            controls, memory_store=store, memory_record=record, record_count=count
+        ),
+    )
+    return found if query is None else found.set_query(query)
+
+
+_MEMORY = {
+    "search": "search_memory",
+    "create": "create_memory",
+    "update": "update_memory",
+    "upsert": "upsert_memory",
+    "delete": "delete_memory",
+    "create_store": "create_memory_store",
+    "delete_store": "delete_memory_store",
+}
+
+
+def plan_span(
+    agent: str | None = None,
+    *,
+    conversation_id: str | None = None,
+    **controls: Unpack[SpanControls],
+) -> GenAISpan:
+    """Make the span of an agent's planning.
+
+    Args:
+        agent: Name of the agent.
+        conversation_id: The application's own; never invent one.
+        **controls: `name`, `kind`, `context`, `links`, `tracer`, `extra`.
+
+    Example:
+        >>> with plan_span("planner"):
+        ...     pass
+    """
+    return _make("plan", controls, agent=agent, conversation_id=conversation_id)
+
+
+def _make(operation: str, controls: SpanControls, **options: object) -> GenAISpan:
+    return genai_span(operation, **_given(controls, **options))
+
+
+def _given(controls: SpanControls, **options: object) -> SpanOptions:
+    found = {name: value for name, value in options.items() if value is not None}
+    return {**controls, **found}  # type: ignore[typeddict-item] # names checked later
