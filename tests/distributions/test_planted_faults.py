@@ -82,7 +82,7 @@ def isolation_checks(copy: Path, name: str) -> tuple[int, str]:
     try:
         return run_checks(
             copy,
-            str(copy / "tests/isolation"),
+            str(copy / "tests/isolation/test_slice_alone.py"),
             LAZYCORE_SLICE=name,
         )
     finally:
