@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -12,7 +11,7 @@ from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._output import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from lazycore.sandbox._attacks._stage import Stage
     from lazycore.sandbox._executor import BaseSandboxExecutor
@@ -70,12 +69,21 @@ class Attack:
     reason: str = ""
 
 
-PRELUDE: Final = r"""
-import ctypes, errno, json, os, resource, socket, struct, sys, time
-a = json.loads(sys.argv[1])
+_PRELUDE: Final = r"""
+import errno, os, sys, time
+class Absent(Exception): pass
+def read(path):
+    with open(path, "rb") as f:
+        return f.read(4096)
+def write(path, mode="r+b"):
+    with open(path, mode) as f:
+        f.write(b"planted")
+"""
+
+_CALLS: Final = r"""
+import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-class Absent(Exception): pass
 def check(result):
     if result < 0:
         code = ctypes.get_errno()
@@ -85,26 +93,28 @@ def call(name, *args):
     if name not in a["numbers"]:
         raise Absent("no such call on this architecture")
     return check(libc.syscall(ctypes.c_long(a["numbers"][name]), *args))
-def read(path):
-    with open(path, "rb") as f:
-        return f.read(4096)
-def write(path, mode="r+b"):
-    with open(path, mode) as f:
-        f.write(b"planted")
 """
 
-FINALE: Final = r"""
+_FINALE: Final = r"""
 try:
     got = attack()
-    said = {"outcome": "through" if got else "held", "detail": str(got or "")}
+    said = ("through" if got else "held", str(got or ""))
 except Absent as e:
-    said = {"outcome": "absent", "detail": str(e)}
+    said = ("absent", str(e))
 except OSError as e:
-    said = {"outcome": "held", "detail": errno.errorcode.get(e.errno, str(e))}
+    said = ("held", errno.errorcode.get(e.errno, str(e)))
 except BaseException as e:
-    said = {"outcome": "broken", "detail": type(e).__name__ + ": " + str(e)}
-os.write(3, json.dumps(said).encode())
+    said = ("broken", type(e).__name__ + ": " + str(e))
+os.write(3, "\0".join(said).encode("utf-8", "replace")[:4096])
 """
+
+
+def source_of(body: str, facts: Mapping[str, object]) -> str:
+    """Write the whole program of an attack; it imports what it uses only."""
+    used = [name for name in ("resource", "socket", "struct") if f"{name}." in body]
+    imports = "".join(f"import {name}\n" for name in used)
+    calls = _CALLS if "libc" in body or "call(" in body else ""
+    return f"{imports}a = {dict(facts)!r}\n{_PRELUDE}{calls}{body}{_FINALE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +150,9 @@ class Inside:
         self, stage: Stage, engine: BaseSandboxExecutor, policy: SandboxPolicy
     ) -> SandboxResult:
         """Run the source in the sandbox."""
-        source = PRELUDE + self.body + FINALE
+        source = source_of(self.body, stage.facts())
         words = [sys.executable, "-I", "-S", "-B", "-c", source]
-        return engine.run_command(
-            [*words, json.dumps(stage.facts())], policy, reply_limit_bytes=1 << 16
-        )
+        return engine.run_command(words, policy, reply_limit_bytes=1 << 16)
 
     def said(self, result: SandboxResult) -> Verdict:
         """Read what the attack says about itself."""
@@ -154,10 +162,10 @@ class Inside:
                 return Verdict(outcome=Outcome.HELD, detail=ended)
             tail = printable(result.stderr_text[-300:])
             return Verdict(outcome=Outcome.BROKEN, detail=f"{ended}: {tail}")
+        outcome, _, detail = result.reply.decode("utf-8", "replace").partition("\0")
         try:
-            said = json.loads(result.reply)
-            verdict = Verdict(outcome=Outcome(said["outcome"]), detail=said["detail"])
-        except (ValueError, KeyError, TypeError):
+            verdict = Verdict(outcome=Outcome(outcome), detail=detail)
+        except ValueError:
             return Verdict(outcome=Outcome.BROKEN, detail="unreadable answer")
         return replace(verdict, detail=printable(verdict.detail[:200]))
 

@@ -6,17 +6,17 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazycore.sandbox._attacks._attack import (
-    FINALE,
-    PRELUDE,
     Attack,
     Inside,
     Outcome,
     Verdict,
     held,
     row,
+    source_of,
     through,
 )
 from lazycore.sandbox._errors import SandboxError
@@ -92,12 +92,8 @@ def quick_end(stage: Stage, result: SandboxResult, verdict: Verdict) -> Verdict:
 
 def killed_caller(stage: Stage, engine: BaseSandboxExecutor) -> Verdict:
     """Kill the caller with SIGKILL and look for the target."""
-    source = (
-        PRELUDE
-        + DAEMON
-        + "\ndef attack():\n    daemon()\n    time.sleep(600)\n"
-        + FINALE
-    )
+    body = DAEMON + "\ndef attack():\n    daemon()\n    time.sleep(600)\n"
+    source = source_of(body, stage.facts())
     program = """
 import json, sys
 from lazycore.sandbox import Guarantee, SandboxPolicy
@@ -109,12 +105,11 @@ with backend(allow_degraded=frozenset(Guarantee)) as executor:
 """
     import json
 
-    from lazycore.sandbox._callables import package_root
-
     kind = type(engine)
-    target = [sys.executable, "-I", "-S", "-B", "-c", source, json.dumps(stage.facts())]
+    target = [sys.executable, "-I", "-S", "-B", "-c", source]
     words = [kind.__module__, kind.__name__, stage.policy().to_json(), target]
-    boot = f"import sys; sys.path.insert(0, {package_root()!r})\n"
+    root = str(Path(__file__).resolve().parents[3])
+    boot = f"import sys; sys.path.insert(0, {root!r})\n"
     with subprocess.Popen(
         [sys.executable, "-I", "-B", "-c", boot + program, json.dumps(words)],
         stdin=subprocess.DEVNULL,

@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazycore.sandbox._callables import package_root
 from lazycore.sandbox._errors import SandboxError, SandboxLostError
 from lazycore.sandbox._macos._monitor import write_config
 from lazycore.sandbox._output import Captured, HeadTail
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 16
 _DEATH_GRACE_S = 20.0
+_ROOT = str(Path(__file__).resolve().parents[3])
 _BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]);"
     "from lazycore.sandbox._macos._monitor import main;main()"
@@ -89,7 +90,7 @@ class Target:
             monitor = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", "-B"),
-                    *("-c", _BOOT, package_root(), *numbers),
+                    *("-c", _BOOT, _ROOT, *numbers),
                 ],
                 stdin=stdin,
                 stdout=out,

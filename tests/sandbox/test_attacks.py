@@ -1,0 +1,265 @@
+"""The attack corpus, run live against every backend of this host.
+
+A row that cannot run is broken and fails: it is never taken for a refusal. And the
+corpus itself is held to account: without a sandbox its rows do get through.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+
+from lazycore.sandbox import BaseSandboxExecutor, Guarantee
+from lazycore.sandbox._attacks._attack import Inside, Outcome, row
+from lazycore.sandbox._attacks._corpus import (
+    CORPUS,
+    Finding,
+    run_attack,
+    run_corpus,
+)
+from lazycore.sandbox._attacks._stage import Stage
+from lazycore.sandbox._guarantees import BackendReport
+from lazycore.sandbox._result import SandboxResult
+from lazycore.sandbox._select import backends
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._preflight import CheckedPolicy
+
+BACKENDS = [backend.name for backend in backends()]
+STRONGEST = BACKENDS[:1]
+# The weaker backends get a third of the rows per Python in the fast suite, another
+# third on the next Python; the slow suite runs all of them.
+SHARE = sys.version_info.minor % 3
+Findings = dict[tuple[str, str], Finding]
+
+# What gets through knowingly, and why: the README lists these.
+RESIDUALS = {
+    "linux-namespace": {"28"},
+    "bubblewrap": {"28"},
+    "landlock": {
+        *("02", "06", "06b", "06c", "06d", "17b"),  # fs-metadata
+        *("12", "12b"),  # deny-in-allow
+        *("25", "26"),  # exec-list
+        "28",  # by design
+        "68",  # processes
+    },
+}
+
+
+class PlainExecutor(BaseSandboxExecutor):
+    """No sandbox at all: the control that shows what an attack does unhindered."""
+
+    name: ClassVar[str] = "plain"
+
+    @classmethod
+    def probe(cls) -> BackendReport:
+        everything = frozenset(Guarantee)
+        return BackendReport(backend="plain", available=True, guarantees=everything)
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        checked: CheckedPolicy,
+        *,
+        input_bytes: bytes | None,
+        reply_limit_bytes: int | None,
+        started: float,
+    ) -> SandboxResult:
+        del input_bytes, reply_limit_bytes
+        read, write = os.pipe()
+        boot = (
+            "import os,sys;fd=int(sys.argv[1]);os.dup2(fd,3);fd == 3 or os.close(fd);"
+            "os.execv(sys.argv[2],sys.argv[2:])"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", boot, str(write), *argv],
+            env={**os.environ, **checked.policy.env},
+            pass_fds=[write],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as process:
+            os.close(write)
+            reply = os.read(read, 1 << 16)
+            os.close(read)
+            os.killpg(process.pid, signal.SIGKILL)
+            stdout, stderr = process.communicate()
+        return SandboxResult(
+            argv=argv,
+            backend="plain",
+            returncode=process.returncode,
+            stdout=stdout,
+            stderr=stderr,
+            reply=reply,
+            duration_s=time.monotonic() - started,
+        )
+
+
+def gather(backend: type[BaseSandboxExecutor], rows: list[str], into: Findings) -> None:
+    with backend(allow_degraded=frozenset(Guarantee)) as engine:
+        if engine.probe().available:
+            for finding in run_corpus(engine, only=rows):
+                into[backend.name, finding.attack.id] = finding
+
+
+def rows_for(backend: str) -> list[str]:
+    ids = [attack.id for attack in CORPUS]
+    return ids if backend in STRONGEST else ids[SHARE::3]
+
+
+def run_all(*, everything: bool) -> Findings:
+    """Run the corpus against every backend, all of them at once."""
+    found: Findings = {}
+    threads = [
+        threading.Thread(
+            target=gather,
+            args=(backend, [] if everything else rows_for(backend.name), found),
+        )
+        for backend in backends()
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return run_all(everything=False)
+
+
+@pytest.fixture(scope="module")
+def all_findings() -> Findings:
+    return run_all(everything=True)
+
+
+def of_backend(findings: Findings, backend: str) -> list[Finding]:
+    found = [each for (name, _), each in findings.items() if name == backend]
+    if not found:
+        pytest.skip(f"the backend {backend} cannot run here")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("backend", "attack"),
+    [(backend, attack) for backend in BACKENDS for attack in rows_for(backend)],
+)
+def test_what_a_backend_promises_to_stop_is_stopped(
+    findings: Findings, backend: str, attack: str
+) -> None:
+    of_backend(findings, backend)
+    finding = findings[backend, attack]
+    assert not finding.breach, (finding.attack.name, finding.verdict.detail)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [attack.id for attack in CORPUS])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_any_backend_promises_to_stop_is_stopped(
+    all_findings: Findings, backend: str, attack: str
+) -> None:
+    of_backend(all_findings, backend)
+    finding = all_findings[backend, attack]
+    assert not finding.breach, (finding.attack.name, finding.verdict.detail)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_residuals_are_the_documented_ones(
+    findings: Findings, backend: str
+) -> None:
+    found = of_backend(findings, backend)
+    got = {each.attack.id for each in found if each.residual}
+    assert got == RESIDUALS[backend] & {each.attack.id for each in found}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_outlives_the_corpus(findings: Findings, backend: str) -> None:
+    of_backend(findings, backend)
+    left = [
+        pid
+        for pid in filter(str.isdigit, os.listdir("/proc"))
+        if b"def attack():" in _cmdline(pid)
+    ]
+    assert left == []
+
+
+def _cmdline(pid: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+CONTROLS = [attack for attack in CORPUS if attack.works_unconfined]
+
+
+@pytest.fixture(scope="module")
+def unconfined() -> dict[str, Finding]:
+    with Stage() as stage, PlainExecutor() as engine:
+        return {attack.id: run_attack(attack, stage, engine) for attack in CONTROLS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", CONTROLS, ids=lambda attack: attack.id)
+def test_without_a_sandbox_the_row_gets_through(
+    unconfined: dict[str, Finding], attack: object
+) -> None:
+    finding = unconfined[attack.id]  # type: ignore[attr-defined] # an Attack
+    if finding.verdict.outcome is Outcome.ABSENT:
+        pytest.skip(f"this host lacks what the row needs: {finding.verdict.detail}")
+    assert finding.verdict.outcome is Outcome.THROUGH, finding.verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        ("def attack():\n    return 'loot'\n", Outcome.THROUGH),
+        ("def attack():\n    raise PermissionError\n", Outcome.HELD),
+        ("def attack():\n    return ''\n", Outcome.HELD),
+        ("def attack():\n    raise Absent('x')\n", Outcome.ABSENT),
+        ("def attack():\n    undefined\n", Outcome.BROKEN),
+        ("syntax error", Outcome.BROKEN),
+        ("def attack():\n    os._exit(0)\n", Outcome.BROKEN),
+        ("def attack():\n    os.write(3, b'garbage'); os._exit(0)\n", Outcome.BROKEN),
+        ("def attack():\n    write(a['shown'] + '/file')\n", Outcome.THROUGH),
+        ("def attack():\n    os.unlink(a['secret'])\n", Outcome.THROUGH),
+        ("def attack():\n    os.kill(a['victim'], 9)\n", Outcome.THROUGH),
+    ],
+)
+def test_an_attack_is_judged_by_what_it_did(body: str, outcome: Outcome) -> None:
+    attack = row("00", "a test", "-", (), Inside(body=body))
+    with Stage() as stage, PlainExecutor() as engine:
+        finding = run_attack(attack, stage, engine)
+    assert finding.verdict.outcome is outcome
+    assert finding.breach == (outcome in {Outcome.THROUGH, Outcome.BROKEN})
+
+
+def test_an_attack_that_raises_is_broken() -> None:
+    def explode(stage: Stage, engine: BaseSandboxExecutor) -> object:
+        del stage, engine
+        raise RuntimeError("bug")
+
+    attack = row("00", "a test", "-", (), explode)  # type: ignore[arg-type] # never returns
+    with Stage() as stage, PlainExecutor() as engine:
+        finding = run_attack(attack, stage, engine)
+    assert finding.breach
+    assert "bug" in finding.verdict.detail
+
+
+def test_the_ids_are_unique_and_every_row_says_what_stops_it() -> None:
+    ids = [attack.id for attack in CORPUS]
+    assert len(set(ids)) == len(ids) > 100
+    for attack in CORPUS:
+        assert attack.mechanism
+        assert attack.expected in {"refused", "contained", "by design"}
+        assert bool(attack.reason) == (attack.expected == "by design")
