@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +18,7 @@ from lazycore.experiments._journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Write = Callable[..., Path]
     Capture = pytest.CaptureFixture[str]
@@ -34,9 +34,7 @@ def digests(output: str) -> dict[str, str]:
 def quick_pins(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Read the host's pins once: hashing the environment is tested elsewhere."""
     pins = request.getfixturevalue("pins")
-    monkeypatch.setattr(
-        "lazycore.experiments._lock.pin_host", lambda *, progress=None: pins
-    )
+    monkeypatch.setattr("lazycore.experiments._lock.pin_host", lambda **_: pins)
 
 
 def test_from_init_to_a_verified_run(tmp_path: Path, capsys: Capture) -> None:
@@ -109,7 +107,7 @@ def test_failed_cells_are_an_exit_code_of_their_own(
         (["demo", "no-such-demo"], 2, "no demo is named 'no-such-demo'"),
     ],
 )
-def test_wrong_usage_is_told(
+def test_wrong_usage_is_told(  # noqa: PLR0917 - fixtures
     words: list[str],
     code: int,
     text: str,
@@ -123,7 +121,9 @@ def test_wrong_usage_is_told(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [[], ["frobnicate"], ["run"], ["run", "x", "--slots", "0"]])
+@pytest.mark.parametrize(
+    "words", [[], ["frobnicate"], ["run"], ["run", "x", "--slots", "0"]]
+)
 def test_arguments_that_make_no_command_exit_with_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
@@ -152,7 +152,9 @@ def test_a_busy_run_folder_blocks(
     run.mkdir()
     with Journal(run):
         assert main(["run", str(write_study()), "--output", str(run)]) == 3
-    assert f"process {os.getpid()} is running this study here" in capsys.readouterr().err
+    assert (
+        f"process {os.getpid()} is running this study here" in capsys.readouterr().err
+    )
 
 
 def test_fresh_refuses_to_continue(
@@ -187,7 +189,9 @@ def test_ctrl_c_exits_130_and_the_same_command_continues(
     assert process.returncode == 130, err
     assert "the same command continues" in err
     assert not load_run(run).complete
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert load_run(run).complete
     assert "\x1b" not in done.stdout + done.stderr

@@ -147,7 +147,10 @@ def fake_site(folder: Path) -> Path:
     metadata = b"Metadata-Version: 2.1\nName: pkg\nVersion: 1.0\n"
     (info / "METADATA").write_bytes(metadata)
     rows = []
-    for name, data in (("pkg/__init__.py", source), ("pkg-1.0.dist-info/METADATA", metadata)):
+    for name, data in (
+        ("pkg/__init__.py", source),
+        ("pkg-1.0.dist-info/METADATA", metadata),
+    ):
         value = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=")
         rows.append(f"{name},sha256={value.decode()},{len(data)}")
     (info / "RECORD").write_text("\n".join([*rows, "pkg-1.0.dist-info/RECORD,,"]))

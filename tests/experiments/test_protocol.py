@@ -89,7 +89,11 @@ FAILURE = {"scope": "algorithm", "category": "c", "message": "m"}
         ({"status": "failed"}, "metrics are {}"),
         ({"status": "failed", "metrics": {}}, "failure is no object"),
         (
-            {"status": "failed", "metrics": {}, "failure": {**FAILURE, "scope": "host"}},
+            {
+                "status": "failed",
+                "metrics": {},
+                "failure": {**FAILURE, "scope": "host"},
+            },
             "scope is neither",
         ),
         (

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +25,7 @@ from lazycore.experiments._journal import Journal, holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from lazycore.experiments import RunRecord, StudyLock
 
@@ -67,7 +67,7 @@ def test_figures_of_resources_are_measured(run_body: Run) -> None:
     assert row.max_rss_bytes > 2**20
 
 
-BAD_UNITS = {
+BAD_UNITS: dict[str, tuple[str, str]] = {
     "crash": ("raise RuntimeError('boom')", "crash"),
     "exit": ("import os; os._exit(3)", "crash"),
     "signal": ("import os; os.kill(os.getpid(), 9)", "crash"),
@@ -84,13 +84,17 @@ BAD_UNITS = {
     "extra": ("return {'score': 1, 'other': 2}", "protocol"),
     "silent": ("raise SystemExit", "protocol"),
     "garbage": (
-        "import os; os.write(int(os.environ['LAZYCORE_REPLY_FD']), b'\\xff{');"
-        " raise SystemExit",
+        (
+            r"import os; os.write(int(os.environ['LAZYCORE_REPLY_FD']), b'\xff{')"
+            "\nraise SystemExit"
+        ),
         "protocol",
     ),
     "doubled": (
-        "import os; os.write(int(os.environ['LAZYCORE_REPLY_FD']),"
-        ' b\'{"status": "succeeded", "status": "failed"}\'); raise SystemExit',
+        (
+            'import os; text = b\'{"status": "succeeded", "status": "failed"}\'\n'
+            "os.write(int(os.environ['LAZYCORE_REPLY_FD']), text); raise SystemExit"
+        ),
         "protocol",
     ),
     "huge": ("return {'score': 2**70}", "protocol"),
@@ -379,12 +383,21 @@ print(record.reason)
 """
 
 
-def start_coordinator(lock: StudyLock, folder: Path, run: Path) -> subprocess.Popen[str]:
+def start_coordinator(
+    lock: StudyLock, folder: Path, run: Path
+) -> subprocess.Popen[str]:
     """Start a run in a process of its own and wait for its first cells."""
     saved = folder / "saved.lock.json"
     saved.write_bytes(lock.data)
     process = subprocess.Popen(
-        [sys.executable, "-c", COORDINATOR, str(saved), str(folder / "study"), str(run)],
+        [
+            sys.executable,
+            "-c",
+            COORDINATOR,
+            str(saved),
+            str(folder / "study"),
+            str(run),
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import base64
 import html
 import json
+from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
 import pytest
 
 from lazycore.experiments._secrets import Redactor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECRETS = {
     "PLAIN": "correct-horse-battery",
@@ -19,7 +23,14 @@ SECRETS = {
     "UMLAUT": "pässwörd-9x",
     "LONG": "sk-" + "a1B2" * 16,
 }
-FORMS = {
+
+
+def base64_at(shift: int, encode: Callable[[bytes], bytes]) -> Callable[[str], bytes]:
+    """Return an encoder that puts a secret behind so many other bytes."""
+    return lambda secret: encode(b"x" * shift + secret.encode() + b"tail")
+
+
+FORMS: dict[str, Callable[[str], bytes]] = {
     "raw": lambda s: s.encode(),
     "hex": lambda s: s.encode().hex().encode(),
     "HEX": lambda s: s.encode().hex().upper().encode(),
@@ -33,18 +44,8 @@ FORMS = {
     "repr": lambda s: repr(s).encode(),
     "utf-16": lambda s: s.encode("utf-16-le"),
     "base32": lambda s: base64.b32encode(s.encode()),
-    **{
-        f"base64 +{shift}": lambda s, shift=shift: base64.b64encode(
-            b"x" * shift + s.encode() + b"tail"
-        )
-        for shift in range(3)
-    },
-    **{
-        f"base64url +{shift}": lambda s, shift=shift: base64.urlsafe_b64encode(
-            b"x" * shift + s.encode() + b"tail"
-        )
-        for shift in range(3)
-    },
+    **{f"base64 +{n}": base64_at(n, base64.b64encode) for n in range(3)},
+    **{f"base64url +{n}": base64_at(n, base64.urlsafe_b64encode) for n in range(3)},
 }
 
 
@@ -63,7 +64,12 @@ def test_every_form_of_a_secret_is_found_and_removed(name: str, form: str) -> No
 
 def test_text_that_holds_no_secret_is_left_alone() -> None:
     redactor = Redactor(SECRETS)
-    for text in ('{"token": 5}', "password: swordfish", "the /data/path", "bearer of news"):
+    for text in (
+        '{"token": 5}',
+        "password: swordfish",
+        "the /data/path",
+        "bearer of news",
+    ):
         assert redactor.text(text) == text
         assert redactor.find(text.encode()) is None
 

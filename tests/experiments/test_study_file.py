@@ -131,7 +131,9 @@ def test_a_wrong_unit_file_is_named(
     write_study: Write, data: bytes | None, problem: str
 ) -> None:
     path = write_study()
-    text = path.read_text().replace("units = ['u0', 'u1', 'u2']", 'units_file = "u.json"')
+    text = path.read_text().replace(
+        "units = ['u0', 'u1', 'u2']", 'units_file = "u.json"'
+    )
     path.write_text(text)
     if data is not None:
         path.with_name("u.json").write_bytes(data)
@@ -141,7 +143,9 @@ def test_a_wrong_unit_file_is_named(
 
 def test_units_may_come_from_a_file(write_study: Write) -> None:
     path = write_study()
-    text = path.read_text().replace("units = ['u0', 'u1', 'u2']", 'units_file = "u.json"')
+    text = path.read_text().replace(
+        "units = ['u0', 'u1', 'u2']", 'units_file = "u.json"'
+    )
     path.write_text(text)
     path.with_name("u.json").write_text('["b", "a"]')
     assert Study.load(path).benchmarks[0].units == ("b", "a")

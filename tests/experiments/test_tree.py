@@ -13,7 +13,9 @@ from lazycore.experiments import ArtifactError
 from lazycore.experiments._snapshot import take_snapshot
 from lazycore.experiments._tree import read_tree
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+needs_git = pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is not installed"
+)
 
 
 def git(folder: Path, *words: str) -> str:

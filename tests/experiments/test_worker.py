@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
-from lazycore.experiments import AlgorithmFailure, BenchmarkFailure, Reply, Request
-from lazycore.experiments import _worker
+from lazycore.experiments import (
+    AlgorithmFailure,
+    BenchmarkFailure,
+    Reply,
+    Request,
+    _worker,
+)
 
 
 def request(**changes: Any) -> dict[str, Any]:
@@ -75,7 +80,9 @@ def test_a_reported_failure_is_an_answer_with_its_scope() -> None:
 
 def test_a_block_answers_per_unit() -> None:
     answer = ask(
-        lambda r: Reply(units={r.units[0]: Reply({"score": 1}), "v": AlgorithmFailure("c")})
+        lambda r: Reply(
+            units={r.units[0]: Reply({"score": 1}), "v": AlgorithmFailure("c")}
+        )
     )
     assert answer["units"]["u"]["metrics"] == {"score": 1}
     assert answer["units"]["v"]["status"] == "failed"
@@ -114,7 +121,11 @@ def test_a_worker_loads_only_what_it_needs() -> None:
         "print(sorted(m for m in set(sys.modules) - base if 'lazycore' in m))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
     )
     assert done.stdout.strip() == str(
         ["lazycore", "lazycore.experiments", "lazycore.experiments._worker"]

@@ -53,7 +53,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @given(values, st.data())
-def test_a_duplicate_key_is_found_at_any_depth(value: object, data: st.DataObject) -> None:
+def test_a_duplicate_key_is_found_at_any_depth(
+    value: object, data: st.DataObject
+) -> None:
     key = json.dumps(data.draw(text))
     inner = f"{{{key}:1,{key}:2}}"
     wrapped = f"[{json.dumps(value)},[{inner}]]"

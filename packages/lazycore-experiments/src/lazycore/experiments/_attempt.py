@@ -116,6 +116,7 @@ class Workers:
         study = self._lock.study
         data, request_hash = build_request(study, self._lock.digest, cell, name)
         attempts: list[Attempt] = []
+        started_ns = time.time_ns()
         while True:
             number = len(attempts) + 1
             attempt = self._attempt(cell, study.arm(name), data, request_hash, number)
@@ -126,7 +127,11 @@ class Workers:
                 or number >= study.retries.attempts
             ):
                 return ArmOutcome(
-                    arm=name, request=request_hash, attempts=tuple(attempts)
+                    arm=name,
+                    request=request_hash,
+                    attempts=tuple(attempts),
+                    started_ns=started_ns,
+                    ended_ns=time.time_ns(),
                 )
 
     def _attempt(

@@ -80,11 +80,15 @@ class ArmOutcome:
         arm: Its name.
         request: Digest of its request.
         attempts: In order, at least one.
+        started_ns: When the first attempt began, in Unix nanoseconds.
+        ended_ns: When the last one ended.
     """
 
     arm: str
     request: str
     attempts: tuple[Attempt, ...]
+    started_ns: int = 0
+    ended_ns: int = 0
 
     @property
     def last(self) -> Attempt:

@@ -23,6 +23,7 @@ from lazycore.experiments._engine import Slots
 from lazycore.experiments._errors import ArtifactError, BlockedError
 from lazycore.experiments._interrupt import interruptible
 from lazycore.experiments._journal import Journal, Record
+from lazycore.experiments._licence_gate import gate_models
 from lazycore.experiments._lock import StudyLock, write_atomically
 from lazycore.experiments._outcome import (
     attempt_body,
@@ -35,6 +36,7 @@ from lazycore.experiments._plan import Cell, plan_cells
 from lazycore.experiments._reader import RunRecord, load_run
 from lazycore.experiments._seal import seal_run
 from lazycore.experiments._snapshot import Snapshot, take_snapshot
+from lazycore.experiments._spans import RunSpans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
     from lazycore.experiments._results import FailureRow, ResultRow
     from lazycore.experiments._study import Study
-    from lazycore.sandbox import BaseSandboxExecutor
+    from lazycore.sandbox import BaseSandboxExecutor, SandboxPolicy
 
 __all__ = ["JOURNAL_FORMAT", "RunObserver", "preflight", "run_study"]
 
@@ -112,7 +114,10 @@ def preflight(
         accept_restricted_licenses: Accept the conditions of every tier 2 model.
     """
     found = lock.missing_variables(os.environ if environment is None else environment)
-    return found + _sandbox_blockers(lock)
+    models = gate_models(
+        lock.study, accept_restricted_licenses=accept_restricted_licenses
+    )
+    return found + models + _sandbox_blockers(lock)
 
 
 def run_study(
@@ -208,7 +213,9 @@ class _Session:
                 workers.close()
                 executor.close()
 
-            self.journal.append("session", self._provenance(executor))
+            provenance = self._provenance(executor, policies)
+            self.journal.append("session", provenance)
+            spans = RunSpans(self.lock.study, self.lock.digest, provenance)
             self.observer.started(
                 study=self.lock.study,
                 planned=self.progress.planned,
@@ -217,14 +224,23 @@ class _Session:
             )
             try:
                 with interruptible() as interrupted:
-                    self._drive(workers, interrupted, abandon)
+                    self._drive(workers, spans, interrupted, abandon)
             finally:
+                spans.end(
+                    reason=self.progress.reason,
+                    results=self.progress.total.value(),
+                    failed=self.progress.failed,
+                )
                 workers.close()
                 self.observer.closed()
                 self.journal.sync()
 
     def _drive(
-        self, workers: Workers, interrupted: Event, abandon: Callable[[], None]
+        self,
+        workers: Workers,
+        spans: RunSpans,
+        interrupted: Event,
+        abandon: Callable[[], None],
     ) -> None:
         started = checked = time.monotonic()
         outcomes = self.engine.run(self._todo(), workers.run)
@@ -234,7 +250,8 @@ class _Session:
                 if outcome is None:
                     self.journal.sync()
                 else:
-                    self._record(outcome, now - started)
+                    body = self._record(outcome, now - started)
+                    spans.cell(outcome, body)
                 if now - checked >= _STAMP_CHECK_EVERY_S:
                     checked = now
                     self._refuse_drift()
@@ -244,9 +261,12 @@ class _Session:
                 if self._failed_too_often():
                     self.progress.reason = "max-failed"
                     break
+        except BaseException:
+            self.progress.reason = "error"
+            raise
         finally:
             # What is in flight is dropped at once; it runs again next time.
-            if self.progress.reason != "complete" or sys.exc_info()[0] is not None:
+            if self.progress.reason != "complete":
                 abandon()
             outcomes.close()
         if self.progress.reason == "complete":
@@ -268,7 +288,7 @@ class _Session:
             if cell.id not in self.progress.total:
                 yield cell
 
-    def _record(self, outcome: CellOutcome, elapsed_s: float) -> None:
+    def _record(self, outcome: CellOutcome, elapsed_s: float) -> dict[str, Any]:
         study = self.lock.study
         failures: tuple[FailureRow, ...] = ()
         for arm, result in outcome.arms.items():
@@ -286,6 +306,7 @@ class _Session:
             finished=len(self.progress.total),
             planned=self.progress.planned,
         )
+        return body
 
     def _failed_too_often(self) -> bool:
         limit = self.lock.study.retries.max_failed
@@ -299,8 +320,17 @@ class _Session:
                 "the study ran; remove the run folder and start again"
             )
 
-    def _provenance(self, executor: BaseSandboxExecutor) -> dict[str, Any]:
-        report = executor.probe()
+    def _provenance(
+        self, executor: BaseSandboxExecutor, policies: list[SandboxPolicy]
+    ) -> dict[str, Any]:
+        from lazycore.sandbox import required_guarantees
+
+        # The executor refuses to run without these, so each was enforced.
+        guarantees = {
+            str(item)
+            for policy in policies
+            for item in required_guarantees(policy) - executor.allow_degraded
+        }
         return {
             "format": JOURNAL_FORMAT,
             "lock": self.lock.digest,
@@ -314,13 +344,19 @@ class _Session:
             "slots": self.engine.count,
             "mode": self.lock.study.mode,
             "backend": executor.name,
-            "guarantees": sorted(str(item) for item in report.guarantees),
+            "guarantees": sorted(guarantees),
             "degraded": sorted(str(item) for item in executor.allow_degraded),
             "snapshot_sha256": self.snapshot.tree.sha256,
             "git_tree": self.snapshot.tree.git_tree,
             "versions": _versions(),
             "models": [
-                {"slot": m.slot, "checkpoint": m.checkpoint, "license": m.license}
+                {
+                    "slot": m.slot,
+                    "checkpoint": m.checkpoint,
+                    "license": m.license,
+                    "tier": m.tier,
+                    "accepted": m.tier > 1,
+                }
                 for m in self.lock.study.models
             ],
         }
@@ -356,7 +392,7 @@ def _snapshot(lock: StudyLock, folder: Path) -> Snapshot:
 
 def _policies(
     lock: StudyLock, snapshot: Path, environment: Mapping[str, str]
-) -> list[Any]:
+) -> list[SandboxPolicy]:
     from lazycore.experiments._launch import worker_policy
 
     return [worker_policy(lock, snapshot, arm, environment) for arm in lock.study.arms]
