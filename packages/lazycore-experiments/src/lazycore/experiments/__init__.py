@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lazycore.experiments._blockers import Blocker
     from lazycore.experiments._canonical import canonical, digest, freeze
+    from lazycore.experiments._compare import RunDifference, compare_runs
+    from lazycore.experiments._comparison import (
+        Comparison,
+        PairedResult,
+        Sensitivity,
+        compare_run,
+    )
     from lazycore.experiments._errors import (
         ArtifactError,
         BlockedError,
@@ -24,11 +31,14 @@ if TYPE_CHECKING:
     from lazycore.experiments._failures import FailureClass
     from lazycore.experiments._lock import HostPins, StudyLock, lock_study, pin_host
     from lazycore.experiments._plan import Cell, arm_order, plan_cells
+    from lazycore.experiments._power import minimum_detectable_effect
     from lazycore.experiments._reader import RunRecord, load_run
+    from lazycore.experiments._report import write_report
     from lazycore.experiments._results import FailureRow, ResultRow
     from lazycore.experiments._runner import RunObserver, preflight, run_study
     from lazycore.experiments._scaffold import init_study
     from lazycore.experiments._study import Study
+    from lazycore.experiments._verdict import Verdict
     from lazycore.experiments._verify import Verification, verify_run
     from lazycore.experiments._worker import (
         AlgorithmFailure,
@@ -47,38 +57,47 @@ _HOMES = {
     "Blocker": "_blockers",
     "CanonicalError": "_errors",
     "Cell": "_plan",
+    "Comparison": "_comparison",
     "ExperimentError": "_errors",
     "ExternalDependencyError": "_errors",
     "FailureClass": "_failures",
     "FailureRow": "_results",
     "HostPins": "_lock",
     "JournalError": "_errors",
+    "PairedResult": "_comparison",
     "ProtocolError": "_errors",
     "Reply": "_worker",
     "Request": "_worker",
     "ResultRow": "_results",
     "RunBusyError": "_errors",
+    "RunDifference": "_compare",
     "RunObserver": "_runner",
     "RunRecord": "_reader",
+    "Sensitivity": "_comparison",
     "Study": "_study",
     "StudyError": "_errors",
     "StudyLock": "_lock",
     "ValidationError": "_errors",
+    "Verdict": "_verdict",
     "Verification": "_verify",
     "WorkerError": "_errors",
     "arm_order": "_plan",
     "canonical": "_canonical",
+    "compare_run": "_comparison",
+    "compare_runs": "_compare",
     "digest": "_canonical",
     "freeze": "_canonical",
     "init_study": "_scaffold",
     "load_run": "_reader",
     "lock_study": "_lock",
+    "minimum_detectable_effect": "_power",
     "pin_host": "_lock",
     "plan_cells": "_plan",
     "preflight": "_runner",
     "run_study": "_runner",
     "serve": "_worker",
     "verify_run": "_verify",
+    "write_report": "_report",
 }
 
 __all__ = [
@@ -89,38 +108,47 @@ __all__ = [
     "Blocker",
     "CanonicalError",
     "Cell",
+    "Comparison",
     "ExperimentError",
     "ExternalDependencyError",
     "FailureClass",
     "FailureRow",
     "HostPins",
     "JournalError",
+    "PairedResult",
     "ProtocolError",
     "Reply",
     "Request",
     "ResultRow",
     "RunBusyError",
+    "RunDifference",
     "RunObserver",
     "RunRecord",
+    "Sensitivity",
     "Study",
     "StudyError",
     "StudyLock",
     "ValidationError",
+    "Verdict",
     "Verification",
     "WorkerError",
     "arm_order",
     "canonical",
+    "compare_run",
+    "compare_runs",
     "digest",
     "freeze",
     "init_study",
     "load_run",
     "lock_study",
+    "minimum_detectable_effect",
     "pin_host",
     "plan_cells",
     "preflight",
     "run_study",
     "serve",
     "verify_run",
+    "write_report",
 ]
 
 
