@@ -54,7 +54,7 @@ def test_a_pipe_gets_one_plain_table(record: RunRecord) -> None:
         ),
         (
             "flat                     100  100.0 %     97.0 %   \N{MINUS SIGN}3.0 pp"
-            "    \N{MINUS SIGN}7.0 to 0.0    0.250  none shown"
+            "     \N{MINUS SIGN}7.0 to 0.0    0.250  none shown"
         ),
         "",
         "200 of 200 cells, none failed, 12.5 s",

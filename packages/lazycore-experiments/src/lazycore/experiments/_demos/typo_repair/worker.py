@@ -62,8 +62,7 @@ def handler(request: Request) -> Reply:
     for unit in request.units:
         index = sentiment.TRAINED_ON + int(unit.rpartition("-")[2])
         review = data["reviews"][index]
-        # The draws name neither arm nor noise: both arms see the same text, and a
-        # word that is misspelled at one noise is misspelled at every higher one.
+        # The stream does not name the arm: both arms misspell the same words.
         draws = request.stream(unit)
         text = misspell(review.text, request.parameters["noise"], draws)
         changes = []
