@@ -27,15 +27,23 @@ if TYPE_CHECKING:
 VALUE_LIMIT_BYTES = 64 << 20
 """Largest frame that comes back; a bigger value is refused inside the sandbox."""
 
-_BOOT = (
-    "import sys;sys.path.insert(0,sys.argv[1]);"
-    "from lazycore.sandbox._child import main;main()"
+# The folder above this package need not be readable inside, so the package is loaded
+# by its own path and put where an import statement looks first.
+_BOOT = """
+import importlib.util, sys, types
+home = sys.argv[1]
+parent = sys.modules["lazycore"] = types.ModuleType("lazycore")
+parent.__path__ = []
+spec = importlib.util.spec_from_file_location(
+    "lazycore.sandbox", home + "/__init__.py", submodule_search_locations=[home]
 )
-
-
-def package_root() -> str:
-    """Return the directory that holds `lazycore/sandbox`, for a child's sys.path."""
-    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+parent.sandbox = module
+spec.loader.exec_module(module)
+from lazycore.sandbox._child import main
+main()
+"""
+_HOME = os.path.dirname(os.path.realpath(__file__))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,21 +133,13 @@ def run_callable(
     """Call `fn` in a fresh interpreter under `executor`, over its run_command."""
     call = pack(fn, args, kwargs)
     described = call.description() | {"reply_fd": 3, "path": list(sys.path)}
-    inner = dataclasses.replace(
-        policy,
-        # Our own code, which the child imports, may be installed anywhere.
-        allowed_read_paths=(
-            *policy.allowed_read_paths,
-            os.path.dirname(os.path.abspath(__file__)),
-        ),
-    )
     result = executor.run_command(
-        [sys.executable, "-I", "-B", "-c", _BOOT, package_root()],
-        inner,
+        [sys.executable, "-I", "-B", "-c", _BOOT, _HOME],
+        policy,
         input=pickle.dumps(described),
         reply_limit_bytes=VALUE_LIMIT_BYTES,
     )
-    return finish(call, dataclasses.replace(result, policy_digest=policy.digest))
+    return finish(call, result)
 
 
 def finish(call: Call, result: SandboxResult) -> SandboxResult:

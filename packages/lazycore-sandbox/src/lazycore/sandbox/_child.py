@@ -79,4 +79,7 @@ def main() -> NoReturn:
     """Serve as a fresh interpreter: the call's description comes on stdin."""
     described = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - trusted caller
     sys.path[:] = described.pop("path")
+    sys.modules["lazycore"].__path__ = [
+        f"{entry}/lazycore" for entry in sys.path if os.path.isdir(f"{entry}/lazycore")
+    ]
     call(**described)

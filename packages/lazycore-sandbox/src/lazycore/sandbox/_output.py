@@ -25,6 +25,10 @@ class Captured:
     total_bytes: int = 0
 
 
+_MAX_CHUNKS = 4096
+"""A stream of single bytes is joined so often that its objects stay few."""
+
+
 class HeadTail:
     r"""Keep at most `limit_bytes` of a stream: its first half and its last half.
 
@@ -61,10 +65,11 @@ class HeadTail:
         self._tail_bytes += len(chunk)
         # Whole chunks leave from the left while the rest still fills the tail, so
         # that a flood costs a pointer move per chunk and no copy.
-        while self._tail_bytes - len(self._tail[0]) >= self._tail_limit:
+        while self._tail and self._tail_bytes - len(self._tail[0]) >= self._tail_limit:
             self._tail_bytes -= len(self._tail.popleft())
-        if len(self._tail) > 64 and self._tail_bytes < 64 * len(self._tail):
-            self._tail = deque([b"".join(self._tail)])
+        if len(self._tail) > _MAX_CHUNKS:
+            self._tail = deque([b"".join(self._tail)[-self._tail_limit :]])
+            self._tail_bytes = len(self._tail[0])
 
     def captured(self) -> Captured:
         """Return what was kept so far."""

@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import SandboxPolicyError
 from lazycore.sandbox._policy import is_within
-from lazycore.sandbox._system import code_paths, interpreter_paths, system_paths
+from lazycore.sandbox._system import (
+    PROTECTED_ROOTS,
+    code_paths,
+    interpreter_paths,
+    system_paths,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -201,11 +206,12 @@ def _refuse_host_writes(path: str, system: tuple[str, ...]) -> None:
                 "system or the running interpreter would be writable; grant a "
                 "directory beside it"
             )
-    for tree in code_paths():
+    for tree in (*code_paths(), *PROTECTED_ROOTS):
         if is_within(path, tree):
             raise SandboxPolicyError(
-                f"allowed_write_paths holds {path!r}, which lies in {tree!r}: the "
-                "running interpreter loads code from there; grant a directory outside"
+                f"allowed_write_paths holds {path!r}, which lies in {tree!r}: the host "
+                "or the running interpreter takes code from there; grant a directory "
+                "outside"
             )
 
 

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 _LINUX_ROOTS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
+PROTECTED_ROOTS = (
+    *_LINUX_ROOTS,
+    "/boot",
+    "/etc",
+    "/System",
+    "/Library",
+    "/private/etc",
+)
+"""Trees that a host runs code or takes configuration from: never writable."""
+
 # /etc is never shown whole: shadow, ssl/private and host keys lie in it, and a root
 # caller's target could read them.
 _LINUX_ETC = (
@@ -86,5 +96,8 @@ def system_paths(policy: SandboxPolicy) -> tuple[str, ...]:
         if policy.allow_network:
             candidates += _LINUX_NETWORK
     candidates += interpreter_paths()
+    # This package's own code, which a call's child imports; it may be installed
+    # in place, outside of the interpreter's trees.
+    candidates.append(os.path.dirname(os.path.realpath(__file__)))
     kept = {path for path in candidates if os.path.lexists(path)}
     return tuple(sorted(kept))

@@ -21,6 +21,7 @@ from lazycore.sandbox._linux._children import (
     hung_up,
     receive_fd,
 )
+from lazycore.sandbox._linux._meter import children_of
 from lazycore.sandbox._linux._mounts import StageError
 from lazycore.sandbox._linux._request import send_answer
 
@@ -154,15 +155,29 @@ class Launcher:
                 return
             if not pid:
                 return
-            child = self._busy.pop(pid, None)
-            if child is not None:
-                child.close()
-                continue
-            for ready in [item for item in self._ready if item.pid == pid]:
-                # It failed while waiting: do not spin on making more of them.
-                self._ready.remove(ready)
-                ready.close()
-                self._wanted = 0
+            self._forget(pid)
+            self._kill_strays()
+
+    def _forget(self, pid: int) -> None:
+        child = self._busy.pop(pid, None)
+        if child is not None:
+            child.close()
+            return
+        for ready in [item for item in self._ready if item.pid == pid]:
+            # It failed while waiting: do not spin on making more of them.
+            self._ready.remove(ready)
+            ready.close()
+            self._wanted = 0
+
+    def _kill_strays(self) -> None:
+        """Kill what a supervisor without a pid namespace left when it was killed.
+
+        Their own children come here in turn: `main` made this process a subreaper.
+        """
+        known = {child.pid for child in (*self._ready, *self._busy.values())}
+        for pid in children_of(os.getpid()):
+            if pid not in known:
+                os.kill(pid, signal.SIGKILL)
 
     def _shut_down(self) -> None:
         """End every child and wait for the last one."""
@@ -170,11 +185,15 @@ class Launcher:
             child.channel.close()
         for child in self._ready:
             child.kill()
+            self._busy[child.pid] = child
+        self._ready.clear()
         while True:
             try:
-                os.waitpid(-1, 0)
+                pid, _ = os.waitpid(-1, 0)
             except ChildProcessError:
                 return
+            self._busy.pop(pid, None)
+            self._kill_strays()
 
 
 def _child(channel: socket.socket, kind: bytes, identity: tuple[int, int]) -> NoReturn:
@@ -189,7 +208,6 @@ def _child(channel: socket.socket, kind: bytes, identity: tuple[int, int]) -> No
         try:
             if kind != NO_NAMESPACES:
                 _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
-            _calls.prctl(_calls.PR_SET_DUMPABLE, 1)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if kind != NO_NAMESPACES:
                 enter_namespaces(identity, network=kind == ISOLATED)

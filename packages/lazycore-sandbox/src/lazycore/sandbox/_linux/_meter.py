@@ -112,20 +112,21 @@ class Meter:
     def _pids(self) -> list[str]:
         if self._own_pids:
             return [name for name in os.listdir("/proc") if name.isdigit()][1:]
-        found: list[str] = []
-        new = _children(str(os.getpid()))
+        found: list[int] = []
+        new = children_of(os.getpid())
         while new:
             found += new
-            new = [child for pid in new for child in _children(pid)]
-        return found
+            new = [child for pid in new for child in children_of(pid)]
+        return [str(pid) for pid in found]
 
 
-def _children(pid: str) -> list[str]:
-    children: list[str] = []
+def children_of(pid: int) -> list[int]:
+    """Return the living children of a process: proc_tid_children(5)."""
+    children: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children") as file:
-                children += file.read().split()
+                children += map(int, file.read().split())
     except OSError:
         pass  # it ended meanwhile
     return children

@@ -60,6 +60,7 @@ class NativeSession:
         self._path = tuple(path)
         self._pid = os.getpid()
         self._closed = False
+        self._ready = False
         self._resources = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
             stack.callback(checked.close)
@@ -79,6 +80,7 @@ class NativeSession:
             stack.callback(self._end_server)
             send_request(self._sock, request, [])
             self._await_ready(order)
+            self._ready = True
             self._resources = stack.pop_all()
 
     def run(self, argv: tuple[str, ...], order: Order) -> SandboxResult:
@@ -125,7 +127,8 @@ class NativeSession:
             return
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
-        if not poll.poll(_DEATH_GRACE_S * 1000):
+        # A server that still imports does not listen yet.
+        if not poll.poll(_DEATH_GRACE_S * 1000 if self._ready else 0):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             poll.poll(_DEATH_GRACE_S * 1000)
         os.close(self._pidfd)

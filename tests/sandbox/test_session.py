@@ -1,0 +1,319 @@
+"""A warm server, one fresh confined child per call."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import os
+import select
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lazycore.sandbox import (
+    BaseSandboxExecutor,
+    SandboxCallableError,
+    SandboxError,
+    SandboxLaunchError,
+    SandboxLostError,
+    SandboxPolicy,
+    SandboxPolicyError,
+    SandboxSession,
+    SandboxTimeoutError,
+)
+from lazycore.sandbox._linux._native import NativeExecutor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def functions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a module that remembers; return its folder."""
+    place = folder / "code"
+    place.mkdir()
+    (place / "lazycore_test_state.py").write_text(
+        """
+import os, signal
+count = 0
+loaded_in = os.getpid()
+
+def bump():
+    global count
+    count += 1
+    return count
+
+def see():
+    return [os.getpid(), loaded_in]
+
+def pids():
+    return sorted(name for name in os.listdir("/proc") if name.isdigit())
+
+def harm():
+    told = []
+    for pid in range(1, 400):
+        if pid == os.getpid():
+            continue
+        try:
+            os.kill(pid, signal.SIGKILL)
+            told.append(pid)
+        except OSError:
+            pass
+    return told
+
+def leave(path):
+    with open(path, "w") as file:
+        file.write("x")
+    return sorted(os.listdir(os.path.dirname(path)))
+
+def scratch():
+    here = os.environ["TMPDIR"]
+    before = sorted(os.listdir(here))
+    open(here + "/left", "w").close()
+    return before
+"""
+    )
+    monkeypatch.syspath_prepend(str(place))
+    monkeypatch.delitem(sys.modules, "lazycore_test_state", raising=False)
+    return place
+
+
+@pytest.fixture
+def session(executor: BaseSandboxExecutor, functions: Path) -> Iterator[SandboxSession]:
+    policy = SandboxPolicy(allowed_read_paths=[functions], timeout_s=30)
+    with SandboxSession(policy, executor, preload=["lazycore_test_state"]) as opened:
+        yield opened
+
+
+def _module() -> object:
+    return __import__("lazycore_test_state")
+
+
+def test_calls_and_commands_run_in_the_session(session: SandboxSession) -> None:
+    assert session.run_callable(operator.mul, 6, 7).value == 42
+    assert session.run_command(["echo", "hi"]).stdout == b"hi\n"
+    data = session.run_command(["cat"], input=b"in", reply_limit_bytes=5)
+    assert (data.stdout, data.reply) == (b"in", b"")
+
+
+def test_each_call_starts_from_the_same_memory(session: SandboxSession) -> None:
+    bump = _module().bump  # type: ignore[attr-defined]
+    assert [session.run_callable(bump).value for _ in range(3)] == [1, 1, 1]
+
+
+def test_each_call_has_scratch_space_of_its_own(session: SandboxSession) -> None:
+    scratch = _module().scratch  # type: ignore[attr-defined]
+    for _ in range(2):
+        found = session.run_callable(scratch).value
+        assert isinstance(found, list)
+        assert "left" not in found
+
+
+def test_a_call_harms_neither_the_server_nor_another_call(
+    session: SandboxSession,
+) -> None:
+    harm = _module().harm  # type: ignore[attr-defined]
+    assert session.run_callable(harm).value == []
+    assert session.run_callable(operator.add, 1, 1).value == 2
+
+
+def test_a_call_sees_no_other_process(
+    namespace_executor: BaseSandboxExecutor, functions: Path
+) -> None:
+    policy = SandboxPolicy(allowed_read_paths=[functions])
+    with SandboxSession(
+        policy, namespace_executor, preload=["lazycore_test_state"]
+    ) as session:
+        pids = _module().pids  # type: ignore[attr-defined]
+        seen = session.run_callable(pids).value
+        assert isinstance(seen, list)
+        # The supervisor of the call's own pid namespace, and the call.
+        assert len(seen) == 2
+        assert seen[0] == "1"
+
+
+def test_what_is_preloaded_was_imported_once_before_the_calls(
+    session: SandboxSession,
+) -> None:
+    see = _module().see  # type: ignore[attr-defined]
+    values = [session.run_callable(see).value for _ in range(2)]
+    assert all(isinstance(value, list) for value in values)
+    own = [value[0] for value in values if isinstance(value, list)]
+    loaded = {value[1] for value in values if isinstance(value, list)}
+    assert len(loaded) == 1
+    assert loaded.isdisjoint(own)
+
+
+def test_path_entries_come_first_for_preload(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "lazycore_only_here.py").write_text("VALUE = 7\n")
+    policy = SandboxPolicy(allowed_read_paths=[folder])
+    with SandboxSession(
+        policy, executor, preload=["lazycore_only_here"], path=[folder]
+    ) as session:
+        assert session.run_callable(operator.add, 1, 2).value == 3
+    with pytest.raises(SandboxLaunchError, match="lazycore_only_here"):
+        SandboxSession(policy, executor, preload=["lazycore_only_here"])
+
+
+def test_a_preload_that_raises_is_told_with_its_traceback(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "lazycore_broken.py").write_text("raise RuntimeError('broken here')\n")
+    policy = SandboxPolicy(allowed_read_paths=[folder])
+    with pytest.raises(SandboxLaunchError, match="broken here"):
+        SandboxSession(policy, executor, preload=["lazycore_broken"], path=[folder])
+
+
+def test_a_preload_that_hangs_runs_into_the_timeout(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "lazycore_slow.py").write_text("import time; time.sleep(60)\n")
+    policy = SandboxPolicy(allowed_read_paths=[folder], timeout_s=0.5)
+    with pytest.raises(SandboxTimeoutError):
+        SandboxSession(policy, executor, preload=["lazycore_slow"], path=[folder])
+
+
+def test_imported_code_is_confined_already(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "code").mkdir()
+    (folder / "secret").write_text("secret")
+    (folder / "code" / "lazycore_thief.py").write_text(
+        f"""
+try:
+    found = open({str(folder / "secret")!r}).read()
+except OSError:
+    found = "nothing"
+for path in ("/etc/shadow", {str(folder / "code" / "x")!r}, "/usr/x"):
+    try:
+        open(path, "a").close()
+    except OSError:
+        continue
+    raise RuntimeError("opened " + path)
+if found != "nothing":
+    raise RuntimeError(found)
+"""
+    )
+    policy = SandboxPolicy(allowed_read_paths=[folder / "code"])
+    with SandboxSession(
+        policy, executor, preload=["lazycore_thief"], path=[folder / "code"]
+    ) as session:
+        assert session.run_callable(abs, -1).value == 1
+
+
+def test_writes_of_one_call_are_there_for_the_next(
+    executor: BaseSandboxExecutor, functions: Path, folder: Path
+) -> None:
+    (folder / "work").mkdir()
+    policy = SandboxPolicy(
+        allowed_read_paths=[functions], allowed_write_paths=[folder / "work"]
+    )
+    with SandboxSession(policy, executor) as session:
+        leave = _module().leave  # type: ignore[attr-defined]
+        first = session.run_callable(leave, str(folder / "work" / "a")).value
+        second = session.run_callable(leave, str(folder / "work" / "b")).value
+    assert (first, second) == (["a"], ["a", "b"])
+    assert (folder / "work" / "b").read_text() == "x"
+
+
+def test_denied_paths_stay_closed_in_a_session(
+    namespace_executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "work" / "in").mkdir(parents=True)
+    (folder / "work" / "in" / "key").write_text("secret")
+    policy = SandboxPolicy(
+        allowed_write_paths=[folder / "work"],
+        denied_paths=[folder / "work" / "in" / "key"],
+        cwd=folder / "work",
+    )
+    with SandboxSession(policy, namespace_executor) as session:
+        script = "cat in/key; mv in out; cat out/key; echo x > in/key; echo y > new"
+        assert session.run_command(["sh", "-c", script]).stdout == b""
+    assert (folder / "work" / "in" / "key").read_text() == "secret"
+    assert (folder / "work" / "new").exists()
+
+
+def test_a_call_over_its_time_leaves_the_session_usable(
+    executor: BaseSandboxExecutor,
+) -> None:
+    import time
+
+    with SandboxSession(SandboxPolicy(timeout_s=0.5), executor) as session:
+        with pytest.raises(SandboxTimeoutError):
+            session.run_callable(time.sleep, 60)
+        with pytest.raises(SandboxCallableError, match="signal 9"):
+            session.run_callable(os.kill, 0, signal.SIGKILL)
+        assert session.run_callable(abs, -2).value == 2
+
+
+def test_threads_share_a_session(executor: BaseSandboxExecutor) -> None:
+    got: list[object] = []
+    with SandboxSession(SandboxPolicy(), executor) as session:
+
+        def work(number: int) -> None:
+            for turn in range(3):
+                value = session.run_callable(operator.add, number, turn).value
+                got.append(value == number + turn)
+
+        threads = [threading.Thread(target=work, args=(n * 10,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert got == [True] * 24
+
+
+def test_the_async_twins_await(executor: BaseSandboxExecutor) -> None:
+    async def both(session: SandboxSession) -> list[object]:
+        value = await session.arun_callable(abs, -3)
+        command = await session.arun_command(["echo", "x"])
+        return [value.value, command.stdout]
+
+    with SandboxSession(SandboxPolicy(), executor) as session:
+        assert asyncio.run(both(session)) == [3, b"x\n"]
+
+
+def test_a_killed_server_makes_the_call_raise(executor: BaseSandboxExecutor) -> None:
+    with SandboxSession(SandboxPolicy(), executor) as session:
+        signal.pidfd_send_signal(session._native._pidfd, signal.SIGKILL)
+        select.select([session._native._pidfd], [], [], 10)
+        with pytest.raises(SandboxLostError):
+            session.run_callable(abs, -1)
+
+
+def test_a_closed_session_does_not_run(executor: BaseSandboxExecutor) -> None:
+    session = SandboxSession(SandboxPolicy(), executor)
+    session.close()
+    session.close()
+    with pytest.raises(SandboxError, match="closed"):
+        session.run_callable(abs, -1)
+
+
+def test_a_bad_policy_is_refused_when_the_session_opens(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(SandboxPolicyError):
+        SandboxSession(SandboxPolicy(allowed_read_paths=[folder / "no"]), executor)
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_session_of_its_own_executor_closes_it() -> None:
+    with SandboxSession(SandboxPolicy()) as session:
+        inner = session.executor
+        assert session.run_callable(abs, -1).value == 1
+    assert isinstance(inner, NativeExecutor)
+    with pytest.raises(SandboxError, match="closed"):
+        inner.run_command(["true"], SandboxPolicy())
+
+
+@pytest.mark.parametrize("wrong", [{"preload": "json"}, {"path": "/srv"}])
+def test_one_name_instead_of_a_list_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(TypeError, match="lists"):
+        SandboxSession(SandboxPolicy(), **wrong)  # type: ignore[arg-type]
