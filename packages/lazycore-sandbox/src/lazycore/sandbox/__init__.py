@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         SandboxPolicyError,
         SandboxPolicyViolationError,
         SandboxTimeoutError,
+        SandboxWorkspaceError,
     )
     from lazycore.sandbox._executor import BaseSandboxExecutor
     from lazycore.sandbox._guarantees import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
     from lazycore.sandbox._select import diagnose, get_default_executor
     from lazycore.sandbox._session import SandboxSession
+    from lazycore.sandbox._workspace import Workspace
 
 _HOMES = {
     "BackendReport": "_guarantees",
@@ -58,8 +60,10 @@ _HOMES = {
     "SandboxResult": "_result",
     "SandboxSession": "_session",
     "SandboxTimeoutError": "_errors",
+    "SandboxWorkspaceError": "_errors",
     "SeatbeltSandboxExecutor": "_macos._executor",
     "Violation": "_result",
+    "Workspace": "_workspace",
     "WorkspaceChange": "_result",
     "diagnose": "_select",
     "get_default_executor": "_select",
@@ -88,8 +92,10 @@ __all__ = [
     "SandboxResult",
     "SandboxSession",
     "SandboxTimeoutError",
+    "SandboxWorkspaceError",
     "SeatbeltSandboxExecutor",
     "Violation",
+    "Workspace",
     "WorkspaceChange",
     "diagnose",
     "get_default_executor",

@@ -139,3 +139,12 @@ class SandboxFrameError(SandboxError, ValueError):
         >>> issubclass(SandboxFrameError, ValueError)
         True
     """
+
+
+class SandboxWorkspaceError(SandboxError, RuntimeError):
+    """A workspace cannot be copied, listed or applied; the original is as it was.
+
+    Examples:
+        >>> issubclass(SandboxWorkspaceError, RuntimeError)
+        True
+    """

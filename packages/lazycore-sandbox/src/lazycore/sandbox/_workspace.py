@@ -1,0 +1,236 @@
+"""A copy of a tree that a run may change while the host's own stays as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+from lazycore.sandbox._errors import SandboxWorkspaceError
+from lazycore.sandbox._policy import SandboxPolicy, normalise_path
+from lazycore.sandbox._workspace_apply import (
+    refuse_conflicts,
+    refuse_escaping_links,
+    swap_in,
+)
+from lazycore.sandbox._workspace_tree import (
+    checked_root,
+    compare,
+    copy_tree,
+    read_file,
+    scan,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from lazycore.sandbox._executor import BaseSandboxExecutor
+    from lazycore.sandbox._policy import StrPath
+    from lazycore.sandbox._result import SandboxResult, WorkspaceChange
+
+_DIFF_LIMIT = 1 << 20
+
+
+class Workspace:
+    """Let runs edit a copy of a directory; look at the changes; take them or not.
+
+    The copy lies in a private temporary directory, `root`, and shares blocks with
+    the original where the file system can. Hard links of the original are separate
+    files in the copy, so no write reaches another name.
+
+    Args:
+        path: The directory; absolute, free of symbolic links.
+        mode: `"copy-on-write"`, the only mode.
+
+    Raises:
+        SandboxPolicyError: `path` is no such directory.
+        SandboxWorkspaceError: It holds sockets, pipes or devices.
+
+    Examples:
+        >>> import os, tempfile
+        >>> from lazycore.sandbox import get_default_executor
+        >>> folder = os.path.realpath(tempfile.mkdtemp())
+        >>> with Workspace(folder) as work, get_default_executor() as executor:
+        ...     result = work.run_command(executor, ["touch", "new"])
+        ...     [change.path for change in result.changes], os.listdir(folder)
+        (['new'], [])
+    """
+
+    def __init__(self, path: StrPath, mode: str = "copy-on-write") -> None:
+        if mode != "copy-on-write":
+            raise ValueError(f"mode must be 'copy-on-write', got {mode!r}")
+        self.path = checked_root(normalise_path("workspace", path))
+        self._original = scan(self.path)
+        self._private = os.path.realpath(tempfile.mkdtemp(prefix="lazycore-workspace-"))
+        self.root = os.path.join(self._private, os.path.basename(self.path))
+        try:
+            self._fill()
+        except BaseException:
+            self.discard()
+            raise
+
+    def _fill(self) -> None:
+        os.mkdir(self.root, 0o700)
+        copy_tree(self.path, self.root, self._original)
+        self._before = scan(self.root)
+
+    def grant(self, policy: SandboxPolicy | None = None) -> SandboxPolicy:
+        """Return `policy` with the copy as a write path and, if unset, as its cwd.
+
+        Args:
+            policy: What else the run may do; None for nothing else.
+
+        Returns:
+            A policy that names `root`.
+
+        Examples:
+            >>> import os, tempfile
+            >>> with Workspace(os.path.realpath(tempfile.mkdtemp())) as work:
+            ...     work.grant().cwd == work.root
+            True
+        """
+        self._require_open()
+        policy = policy or SandboxPolicy()
+        return dataclasses.replace(
+            policy,
+            allowed_write_paths=(*policy.allowed_write_paths, self.root),
+            cwd=policy.cwd or self.root,
+        )
+
+    def run_command(
+        self,
+        executor: BaseSandboxExecutor,
+        argv: Sequence[str | os.PathLike[str]],
+        policy: SandboxPolicy | None = None,
+        *,
+        input: bytes | None = None,  # noqa: A002 - the name subprocess.run uses
+    ) -> SandboxResult:
+        """Run a command in the copy.
+
+        Args:
+            executor: The backend.
+            argv: The command; it starts in `root`.
+            policy: What else it may do.
+            input: Bytes for its stdin.
+
+        Returns:
+            The result, with `changes` since the copy was made.
+
+        Raises:
+            SandboxError: Whatever the executor raises, and
+                `SandboxWorkspaceError` when the run left what cannot be listed.
+        """
+        result = executor.run_command(argv, self.grant(policy), input=input)
+        return dataclasses.replace(result, changes=self.changes())
+
+    def changes(self) -> tuple[WorkspaceChange, ...]:
+        """List what differs from the moment the copy was made, sorted by path.
+
+        Returns:
+            Added, modified and deleted paths with their sizes. A restored time
+            does not hide a change.
+
+        Raises:
+            SandboxWorkspaceError: The copy holds what cannot be listed.
+        """
+        self._require_open()
+        return compare(
+            self._before, scan(self.root), original=self.path, copy=self.root
+        )
+
+    def diff(self) -> str:
+        """Show the changes as a unified diff.
+
+        Returns:
+            Text, empty without changes. Files that are not UTF-8 or larger than
+            1 MiB are named only. It is text of an untrusted run: neutralise it
+            before a terminal shows it.
+
+        Raises:
+            SandboxWorkspaceError: The copy holds what cannot be listed.
+        """
+        return "".join(map(self._diff_one, self.changes()))
+
+    def _diff_one(self, change: WorkspaceChange) -> str:
+        # Quoted like git does: a name with a line break must not forge a line.
+        name = change.path
+        if not name.isprintable():
+            name = repr(name)
+        old = self._lines(self.path, change.path, change.previous_size_bytes)
+        new = self._lines(self.root, change.path, change.size_bytes)
+        if old is None or new is None or old == new:
+            return f"{change.kind}: {name}\n"
+        lines = difflib.unified_diff(
+            old,
+            new,
+            "/dev/null" if change.kind == "added" else f"a/{name}",
+            "/dev/null" if change.kind == "deleted" else f"b/{name}",
+        )
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        )
+
+    @staticmethod
+    def _lines(root: str, path: str, size: int | None) -> list[str] | None:
+        if size is None:
+            return [] if not os.path.lexists(os.path.join(root, path)) else None
+        if size > _DIFF_LIMIT:
+            return None
+        try:
+            text = read_file(os.path.join(root, path), _DIFF_LIMIT).decode("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return None if "\0" in text else text.splitlines(keepends=True)
+
+    def apply(self) -> tuple[WorkspaceChange, ...]:
+        """Make the changes the host's, all of them or none, and close.
+
+        The changed tree is built beside the original and swapped with it in one
+        system call. Set-id bits are dropped.
+
+        Returns:
+            What was applied.
+
+        Raises:
+            SandboxWorkspaceError: The original changed meanwhile where the run did,
+                a link leads out of the tree, or the swap is not possible; the
+                original is as it was, and the workspace stays open.
+        """
+        changes = self.changes()
+        after = scan(self.root)
+        changed = frozenset(change.path for change in changes)
+        refuse_escaping_links(after, changed)
+        refuse_conflicts(self.path, self._original, changes)
+        if changes:
+            swap_in(self.path, self.root, after=after, changed=changed)
+        self.discard()
+        return changes
+
+    def discard(self) -> None:
+        """Remove the copy; the original was never touched. Harmless when repeated."""
+        from lazycore.sandbox._linux._remove import remove_tree
+
+        if os.path.lexists(self._private):
+            remove_tree(self._private)
+
+    def _require_open(self) -> None:
+        if not os.path.isdir(self.root):
+            raise SandboxWorkspaceError(
+                f"the workspace of {self.path!r} was applied or discarded; make another"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.discard()
