@@ -61,7 +61,10 @@ def _walk(root: str) -> Iterator[tuple[str, Entry]]:
             raise _unreadable(root, folder, error) from error
         for item in names:
             path = f"{folder}/{item.name}" if folder else item.name
-            entry = _entry(root, path, item.path)
+            try:
+                entry = _entry(root, path, item.path)
+            except OSError as error:
+                raise _unreadable(root, path, error) from error
             if entry.kind == "directory":
                 pending.append(path)
             yield path, entry
