@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lazycore.telemetry import _events
 from lazycore.telemetry._text import metadata, type_name
+from lazycore.telemetry._usage import USAGE
 from lazycore.telemetry._values import (
     as_attribute,
     as_bool,
@@ -18,12 +19,14 @@ from lazycore.telemetry._values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
     from opentelemetry.trace.status import Status, StatusCode
     from opentelemetry.util.types import AttributeValue
 
     from lazycore.telemetry._operations import Operation
     from lazycore.telemetry._runtime import Runtime
+    from lazycore.telemetry._record import SpanRecord
     from lazycore.telemetry._span import GenAISpan
 
 __all__ = [
@@ -31,9 +34,9 @@ __all__ = [
     "extra",
     "finish",
     "metric_attributes",
-    "options",
     "set_status",
     "start",
+    "write_options",
 ]
 
 _READ: Final[dict[str, Callable[[object], AttributeValue | None]]] = {
@@ -43,29 +46,6 @@ _READ: Final[dict[str, Callable[[object], AttributeValue | None]]] = {
     "b": as_bool,
     "l": as_strings,
 }
-_RESPONSE: Final[dict[str, tuple[str, Callable[[object], AttributeValue | None]]]] = {
-    "id": ("gen_ai.response.id", metadata),
-    "model": ("gen_ai.response.model", metadata),
-    "finish_reasons": ("gen_ai.response.finish_reasons", as_strings),
-    "status": ("gen_ai.response.status", metadata),
-}
-_USAGE: Final = {
-    "input": "gen_ai.usage.input_tokens",
-    "output": "gen_ai.usage.output_tokens",
-    "cache_read": "gen_ai.usage.cache_read.input_tokens",
-    "cache_write": "gen_ai.usage.cache_write.input_tokens",
-    "reasoning": "gen_ai.usage.reasoning.output_tokens",
-}
-_USAGE_MODAL: Final = {
-    f"{kind}.{side}": f"gen_ai.usage.{kind}.{name}"
-    for kind in ("text", "image", "audio")
-    for side, name in (
-        ("input", "input_tokens"),
-        ("output", "output_tokens"),
-        ("cache_read", "cache_read.input_tokens"),
-    )
-}
-_ALL_USAGE: Final = {**_USAGE, **_USAGE_MODAL}
 # Names that dashboards of before read; written beside today's under "dup".
 _FORMER_PROVIDERS: Final = {
     "azure.ai.inference": "az.ai.inference",
@@ -74,6 +54,7 @@ _FORMER_PROVIDERS: Final = {
     "gcp.vertex_ai": "vertex_ai",
     "x_ai": "xai",
 }
+_FORMER_CACHE_WRITE: Final = "gen_ai.usage.cache_creation.input_tokens"
 # Said only where it differs from what everybody assumes.
 _SILENT: Final = {"choice_count": 1, "stream": False, "compacted": False}
 
@@ -89,30 +70,51 @@ def clean_name(name: object) -> str:
 def start(
     runtime: Runtime,
     tracer: Tracer,
-    operation: Operation,
-    provider: object,
-    model: object,
-    given: dict[str, object],
+    record: SpanRecord,
+    context: Context,
 ) -> Span:
     """Start the OpenTelemetry span with everything that samplers may look at."""
-    attributes: dict[str, AttributeValue] = {}
-    if operation.name:
-        attributes["gen_ai.operation.name"] = operation.name
+    operation, given = record._operation, record._options
+    attributes: dict[str, AttributeValue] = {"gen_ai.operation.name": operation.name}
+    provider, model = record._provider, record._model
     if provider is not None:
-        provider = metadata(provider)
-        attributes["gen_ai.provider.name"] = provider
+        attributes["gen_ai.provider.name"] = provider = metadata(provider)
         if runtime.settings.semconv == "dup":
             attributes["gen_ai.system"] = _FORMER_PROVIDERS.get(provider, provider)
     if model is not None:
-        model = metadata(model)
-        attributes["gen_ai.request.model"] = model
-    attributes |= options(operation, given)
-    target = model if operation.target == "model" else given.get(operation.target)
+        attributes["gen_ai.request.model"] = model = metadata(model)
+    if given:
+        write_options(operation, given, attributes)
+    if record._plain:
+        # Both parts are clean already.
+        name = operation.name if model is None else f"{operation.name} {model}"
+        if len(name) > MAX_NAME_CHARS:
+            name = clean_name(name)
+        return tracer.start_span(
+            name, context, runtime.kinds[operation.kind], attributes
+        )
+    return _start_slowly(runtime, tracer, record, context, attributes)
+
+
+def _start_slowly(
+    runtime: Runtime,
+    tracer: Tracer,
+    record: SpanRecord,
+    context: Context,
+    attributes: dict[str, AttributeValue],
+) -> Span:
+    """Start a span that has controls, or a name that is not the model's."""
+    operation, given = record._operation, record._options
+    if not operation.name:
+        del attributes["gen_ai.operation.name"]
+    target = (
+        record._model if operation.target == "model" else given.get(operation.target)
+    )
     name = given.get("name")
     if name is None:
-        name = (
-            operation.name if target is None else f"{operation.name} {metadata(target)}"
-        )
+        name = operation.name
+        if target is not None:
+            name = f"{name} {metadata(target)}"
     for key in ("attributes", "extra"):
         own = given.get(key)
         if own is not None:
@@ -122,18 +124,19 @@ def start(
         kind = runtime.kinds[operation.kind]
     return tracer.start_span(
         clean_name(name),
-        given.get("context"),  # type: ignore[arg-type] # checked by the caller
+        context,
         kind,  # type: ignore[arg-type] # checked by the caller
         attributes,
         given.get("links"),  # type: ignore[arg-type] # checked by the caller
     )
 
 
-def options(
-    operation: Operation, given: Mapping[str, object]
-) -> dict[str, AttributeValue]:
-    """Return the attributes of request options."""
-    found: dict[str, AttributeValue] = {}
+def write_options(
+    operation: Operation,
+    given: Mapping[str, object],
+    found: dict[str, AttributeValue],
+) -> None:
+    """Write the attributes of request options into `found`."""
     known = operation.options
     dropped: list[str] | None = None
     for key, value in given.items():
@@ -144,11 +147,10 @@ def options(
         read = _READ[kind](value)
         if read is None:
             dropped = [*(dropped or ()), attribute]
-        elif _SILENT.get(key) != read:
+        elif key not in _SILENT or _SILENT[key] != read:
             found[attribute] = read
     if dropped:
         found["lazycore.dropped_attributes"] = dropped
-    return found
 
 
 def extra(given: object) -> dict[str, AttributeValue]:
@@ -184,64 +186,54 @@ def failed(error: object) -> bool:
 def finish(span: GenAISpan) -> None:
     """Write the rest, end the span and record its metrics; never raises for data."""
     problem = span._problem
-    error = error_type(problem) if failed(problem) else None
-    try:
-        if span._recording:
-            _write(span, error)
-    finally:
-        if span._span is not None:
-            span._span.end()
+    error = None
+    if problem is not None and failed(problem):
+        error = error_type(problem)
+    target = span._span
+    assert target is not None
+    if span._recording:
+        try:
+            _write(span, target, error)
+        finally:
+            target.end()
+    else:
+        target.end()
     if span._metered:
         _measure(span, error)
 
 
-def _write(span: GenAISpan, error: str | None) -> None:
-    target = span._span
-    assert target is not None
-    attributes = _response_attributes(span, error)
+def _write(span: GenAISpan, target: Span, error: str | None) -> None:
+    attributes = span._final
+    if span._chunked is not None or error is not None:
+        attributes = span._final = attributes or {}
+        _say_how_it_ended(span, attributes, error)
+    settings = span._runtime.settings
     if attributes:
+        if settings.semconv == "dup" and USAGE["cache_write"] in attributes:
+            attributes[_FORMER_CACHE_WRITE] = attributes[USAGE["cache_write"]]
         target.set_attributes(attributes)
     content = span._content
     if content is not None:
         target.set_attributes(content.span_attributes())
     if error is not None:
         _mark_failed(span, target)
-    runtime = span._runtime
-    if runtime.settings.details and span._operation.family == "inference":
-        _events.details(runtime, span, attributes)
+    if settings.details and span._operation.family == "inference":
+        _events.details(span._runtime, span, attributes or {})
 
 
-def _response_attributes(
-    span: GenAISpan, error: str | None
-) -> dict[str, AttributeValue]:
-    attributes: dict[str, AttributeValue] = {}
-    response = span._response
-    if response is not None:
-        for key, value in response.items():
-            attribute, read = _RESPONSE[key]
-            found = read(value)
-            if found is not None:
-                attributes[attribute] = found
-    usage = span._usage
-    if usage is not None:
-        for key, count in usage.items():
-            attributes[_ALL_USAGE[key]] = count
-        if "cache_write" in usage and span._runtime.settings.semconv == "dup":
-            attributes["gen_ai.usage.cache_creation.input_tokens"] = usage[
-                "cache_write"
-            ]
+def _say_how_it_ended(
+    span: GenAISpan, attributes: dict[str, AttributeValue], error: str | None
+) -> None:
     if span._chunked is not None and span._operation.family == "inference":
         attributes["gen_ai.response.time_to_first_chunk"] = span._chunked
         attributes["gen_ai.request.stream"] = True
-    if error is not None:
-        attributes["error.type"] = error
-        if span._chunked is not None and "gen_ai.response.finish_reasons" not in (
-            attributes
-        ):
+        reasons = "gen_ai.response.finish_reasons"
+        if error is not None and reasons not in attributes:
             # A choice that never ended counts as an error of its own.
             count = as_int(span._options.get("choice_count")) or 1
-            attributes["gen_ai.response.finish_reasons"] = ("error",) * min(count, 128)
-    return attributes
+            attributes[reasons] = ("error",) * min(max(count, 1), 128)
+    if error is not None:
+        attributes["error.type"] = error
 
 
 def _mark_failed(span: GenAISpan, target: Span) -> None:
@@ -290,9 +282,9 @@ def metric_attributes(span: GenAISpan, error: str | None) -> dict[str, Attribute
             found["gen_ai.provider.name"] = metadata(span._provider)
         if span._model is not None:
             found["gen_ai.request.model"] = metadata(span._model)
-        response = span._response
-        if response is not None and "model" in response:
-            found["gen_ai.response.model"] = metadata(response["model"])
+        final = span._final
+        if final is not None and "gen_ai.response.model" in final:
+            found["gen_ai.response.model"] = final["gen_ai.response.model"]
         address = given.get("server_address")
         if address is not None:
             found["server.address"] = metadata(address)
@@ -324,7 +316,7 @@ def _measure(span: GenAISpan, error: str | None) -> None:
     context = span._measured_context()
     instruments = span._runtime.instruments
     instruments.duration(family, seconds, attributes, context)
-    usage = span._usage
     refused = error is not None and span._chunked is None
-    if usage is not None or refused:
-        instruments.tokens(family, usage or {}, attributes, context, refused=refused)
+    if span._final is not None or refused:
+        usage = span._final or {}
+        instruments.tokens(family, usage, attributes, context, refused=refused)

@@ -103,14 +103,16 @@ def details(
     runtime: Runtime, span: GenAISpan, response: Mapping[str, AttributeValue]
 ) -> None:
     """Emit the event that carries the whole inference, content structured."""
-    from lazycore.telemetry._compose import options
+    from lazycore.telemetry._compose import write_options
 
     found: dict[str, JSON] = {"gen_ai.operation.name": span._operation.name}
     if span._provider is not None:
         found["gen_ai.provider.name"] = _json(span._provider)
     if span._model is not None:
         found["gen_ai.request.model"] = _json(span._model)
-    for name, value in options(span._operation, span._options).items():
+    given: dict[str, AttributeValue] = {}
+    write_options(span._operation, span._options, given)
+    for name, value in given.items():
         found[name] = _json(value)
     for name, value in response.items():
         found[name] = _json(value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lazycore.telemetry._usage import USAGE, USAGE_BY_MODALITY
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,14 +19,6 @@ _SECONDS: Final = tuple(round(0.01 * 2**step, 2) for step in range(14))
 _TOKENS: Final = tuple(4**step for step in range(14))
 _AGENT: Final = tuple(round(0.1 * 2**step, 1) for step in range(13))
 _WORKFLOW: Final = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
-
-_COUNTED: Final = {
-    "input": "input_tokens",
-    "output": "output_tokens",
-    "cache_read": "cache_read.input_tokens",
-    "cache_write": "cache_write.input_tokens",
-    "reasoning": "reasoning.output_tokens",
-}
 
 
 class Instruments:
@@ -71,7 +65,7 @@ class Instruments:
         self._per = self._chunks("time_per_output_chunk")
         self._totals: dict[str, tuple[Counter, Histogram | None]] = {}
         if self._next:
-            self._totals = {side: self._total(side) for side in _COUNTED}
+            self._totals = {side: self._total(side) for side in USAGE}
 
     def _histogram(self, name: str, unit: str, buckets: tuple[float, ...]) -> Histogram:
         return self._meter.create_histogram(
@@ -88,7 +82,8 @@ class Instruments:
 
     def _total(self, side: str) -> tuple[Counter, Histogram | None]:
         counter = self._meter.create_counter(
-            f"gen_ai.client.inference.usage.{_COUNTED[side]}", unit="{token}"
+            f"gen_ai.client.inference.usage.{USAGE[side].removeprefix('gen_ai.usage.')}",
+            unit="{token}",
         )
         if side not in {"input", "output"}:
             return counter, None
@@ -121,7 +116,7 @@ class Instruments:
     def tokens(
         self,
         family: str,
-        usage: Mapping[str, int],
+        usage: Mapping[str, object],
         attributes: Mapping[str, AttributeValue],
         context: Context | None,
         *,
@@ -131,7 +126,7 @@ class Instruments:
 
         Args:
             family: `inference` or `embeddings`; others count nothing.
-            usage: Known counts by side, and by `modality.side`.
+            usage: What is known, by attribute name.
             attributes: Attributes of the operation.
             context: For exemplars.
             refused: The call failed before any answer: the coming conventions
@@ -141,27 +136,30 @@ class Instruments:
             return
         if self._usage is not None:
             for side in ("input", "output"):
-                if side in usage:
+                count = usage.get(USAGE[side])
+                if isinstance(count, int):
                     labels = {**attributes, "gen_ai.token.type": side}
-                    self._usage.record(usage[side], labels, context)
+                    self._usage.record(count, labels, context)
         if self._next and family == "inference":
             for side, (counter, histogram) in self._totals.items():
                 for modality, count in _split(side, usage):
                     labels = {**attributes, "gen_ai.token.modality": modality}
                     counter.add(count, labels, context)
-                if histogram is not None and (side in usage or refused):
-                    histogram.record(usage.get(side, 0), attributes, context)
+                total = usage.get(USAGE[side], 0 if refused else None)
+                if histogram is not None and isinstance(total, int):
+                    histogram.record(total, attributes, context)
 
 
-def _split(side: str, usage: Mapping[str, int]) -> list[tuple[str, int]]:
+def _split(side: str, usage: Mapping[str, object]) -> list[tuple[str, int]]:
     """Return a side's count by modality; what no modality explains is unknown."""
-    found = [
-        (modality, usage[f"{modality}.{side}"])
-        for modality in ("text", "image", "audio")
-        if f"{modality}.{side}" in usage
-    ]
-    if side in usage:
-        rest = usage[side] - sum(count for _, count in found)
+    found: list[tuple[str, int]] = []
+    for modality, names in USAGE_BY_MODALITY.items():
+        count = usage.get(names.get(side, ""))
+        if isinstance(count, int):
+            found.append((modality, count))
+    total = usage.get(USAGE[side])
+    if isinstance(total, int):
+        rest = total - sum(count for _, count in found)
         if rest > 0 or not found:
             found.append(("unknown", max(rest, 0)))
     return found

@@ -172,6 +172,6 @@ def measure(parts: tuple[object, ...]) -> int:
                 total += str.__len__(found)
             elif isinstance(found, (bytes, bytearray)):
                 total += len(found)
-        except Exception:  # noqa: BLE001, PERF203 - hostile containers exist
+        except Exception:  # noqa: BLE001 - hostile containers exist
             continue
     return total

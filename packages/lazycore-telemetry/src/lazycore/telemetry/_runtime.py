@@ -31,6 +31,7 @@ class Runtime:
     """Tracer, logger, instruments and functions under the present settings."""
 
     __slots__ = (
+        "_quiet",
         "attach",
         "detach",
         "get_context",
@@ -38,11 +39,11 @@ class Runtime:
         "idle_tracer",
         "instruments",
         "kinds",
+        "live",
         "logger",
         "meter_probe",
         "set_span",
         "settings",
-        "suppressed",
         "tracer",
     )
 
@@ -52,6 +53,8 @@ class Runtime:
         from lazycore.telemetry._instruments import Instruments
 
         self.settings = settings
+        # Once the tracer leads somewhere it always will.
+        self.live = False
         self.tracer: Tracer = trace.get_tracer(
             SCOPE, _version(), settings.tracer_provider, SCHEMA_URL
         )
@@ -74,15 +77,20 @@ class Runtime:
             trace.set_span_in_context
         )
         self.kinds: Final = trace.SpanKind.__members__
-        self.suppressed = _suppressed
+        key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", None)
+        self._quiet = ("suppress_instrumentation", *([] if key is None else [key]))
+
+    def suppressed(self, context: Context) -> bool:
+        """Tell whether the application asked instrumentations to keep quiet."""
+        return any(context.get(key) for key in self._quiet)
 
     def idle(self, tracer: Tracer) -> bool:
         """Tell whether neither spans nor metrics lead anywhere."""
-        probe = self.meter_probe
-        return type(getattr(tracer, "_tracer", tracer)) is self.idle_tracer and (
-            not self.settings.metrics
-            or getattr(probe, "_real_instrument", probe) is None
-        )
+        if type(getattr(tracer, "_tracer", tracer)) is self.idle_tracer:
+            return not self.metered
+        if tracer is self.tracer:
+            self.live = True
+        return False
 
     @property
     def metered(self) -> bool:
@@ -92,16 +100,6 @@ class Runtime:
             self.settings.metrics
             and getattr(probe, "_real_instrument", probe) is not None
         )
-
-
-def _suppressed() -> bool:
-    """Tell whether the application asked instrumentations to keep quiet."""
-    from opentelemetry import context
-
-    key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", None)
-    if key is not None and context.get_value(key):
-        return True
-    return bool(context.get_value("suppress_instrumentation"))
 
 
 def _version() -> str:

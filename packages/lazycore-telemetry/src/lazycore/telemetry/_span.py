@@ -6,10 +6,8 @@ import time
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 from lazycore.telemetry import _compose, _runtime
-from lazycore.telemetry._content import ContentBuffer
 from lazycore.telemetry._errors import TelemetryUsageError
-from lazycore.telemetry._operations import CONTROLS
-from lazycore.telemetry._values import as_int
+from lazycore.telemetry._record import ENDED, NEW, OPEN, SpanRecord
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -17,19 +15,14 @@ if TYPE_CHECKING:
         Callable,
         Iterable,
         Mapping,
-        Sequence,
     )
-    from contextvars import Token
     from types import TracebackType
+    from typing import Self
 
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, SpanContext, Tracer
     from opentelemetry.trace.status import Status, StatusCode
-    from opentelemetry.util.types import AttributeValue
-    from typing import Self
 
-    from lazycore.telemetry._operations import Operation
-    from lazycore.telemetry._runtime import Runtime
     from lazycore.telemetry._stream import AsyncSpanStream, SpanStream
 
 P = ParamSpec("P")
@@ -38,12 +31,8 @@ T = TypeVar("T")
 
 __all__ = ["GenAISpan"]
 
-_NEW, _OPEN, _ENDED = 0, 1, 2
-_MODALITIES = ("text", "image", "audio")
-_BY_MODALITY = frozenset({"input", "output", "cache_read"})
 
-
-class GenAISpan:
+class GenAISpan(SpanRecord):
     """A span of one GenAI operation; made by `genai_span` and its siblings.
 
     Use it in a `with` or `async with` block, as a decorator, or by `start()` and
@@ -64,48 +53,7 @@ class GenAISpan:
         ...     _ = span.set_usage(input=12, output=3)
     """
 
-    __slots__ = (
-        "_attached",
-        "_began",
-        "_chunked",
-        "_content",
-        "_context",
-        "_idle",
-        "_last_chunk",
-        "_metered",
-        "_model",
-        "_operation",
-        "_options",
-        "_problem",
-        "_provider",
-        "_recording",
-        "_response",
-        "_runtime",
-        "_span",
-        "_state",
-        "_token",
-        "_usage",
-    )
-
-    def __init__(
-        self,
-        operation: Operation,
-        provider: object,
-        model: object,
-        options: dict[str, object],
-    ) -> None:
-        self._operation = operation
-        self._provider = provider
-        self._model = model
-        self._options = options
-        self._state = _NEW
-        self._idle = self._recording = self._metered = False
-        self._token: Token[Context] | None = None
-        self._span: Span | None = None
-        self._response: dict[str, object] | None = None
-        self._usage: dict[str, int] | None = None
-        self._content: ContentBuffer | None = None
-        self._problem: object = None
+    __slots__ = ()
 
     # Life
 
@@ -124,36 +72,29 @@ class GenAISpan:
             raise TelemetryUsageError(
                 "this span has been started already: make a new one for each call"
             )
-        self._state = _OPEN
+        self._state = OPEN
         runtime = self._runtime = _runtime.current()
-        options = self._options
-        tracer = options.get("tracer") or runtime.tracer
-        if runtime.idle(tracer):  # type: ignore[arg-type] # checked by the caller
+        if self._plain and runtime.live:
+            tracer = runtime.tracer
+            context = runtime.get_context()
+        else:
+            tracer = self._options.get("tracer") or runtime.tracer  # type: ignore[assignment] # checked by the caller
+            if runtime.idle(tracer):
+                self._idle = True
+                return self
+            context = self._options.get("context") or runtime.get_context()  # type: ignore[assignment] # checked by the caller
+        self._context: Context = context
+        if context and runtime.suppressed(context):
+            self._span = runtime.get_span(context)
             self._idle = True
             return self
-        self._begin(tracer)  # type: ignore[arg-type] # checked by the caller
-        return self
-
-    def _begin(self, tracer: Tracer) -> None:
-        runtime = self._runtime
         self._last_chunk: float | None = None
         self._chunked: float | None = None
-        self._attached: Context | None = None
-        context = self._options.get("context")
-        if runtime.suppressed():
-            self._context = context
-            self._span = runtime.get_span(context)  # type: ignore[arg-type] # a Context
-            self._idle = True
-            return
-        span = _compose.start(
-            runtime, tracer, self._operation, self._provider, self._model, self._options
-        )
-        self._span = span
+        span = self._span = _compose.start(runtime, tracer, self, context)
         self._recording = span.is_recording()
         self._metered = runtime.metered
-        self._context = context
-        if self._recording or self._metered:
-            self._began = time.perf_counter()
+        self._began = time.perf_counter()
+        return self
 
     def end(self, error: BaseException | str | None = None) -> None:
         """End the span; ending it again does nothing.
@@ -162,11 +103,11 @@ class GenAISpan:
             error: The exception, or a provider's error code, that ended the
                 operation. `GeneratorExit` is no error: a consumer may stop early.
         """
-        if self._state != _OPEN:
-            if self._state == _NEW:
+        if self._state != OPEN:
+            if self._state == NEW:
                 raise TelemetryUsageError("this span was never started")
             return
-        self._state = _ENDED
+        self._state = ENDED
         if self._idle:
             self._idle = False
             return
@@ -193,8 +134,7 @@ class GenAISpan:
         # roots; without an SDK there is nothing to attach.
         if span is not None and (self._recording or span.get_span_context().is_valid):
             runtime = self._runtime
-            context = runtime.set_span(span, self._context)  # type: ignore[arg-type] # a Context
-            self._attached = context
+            context = self._context = runtime.set_span(span, self._context)
             self._token = runtime.attach(context)
 
     def _detach(self) -> None:
@@ -203,7 +143,7 @@ class GenAISpan:
             self._token = None
             # In a foreign context (a generator closed elsewhere) the token can't be
             # used; the API would log an error and the context is not ours anyway.
-            if self._runtime.get_context() is self._attached:
+            if self._runtime.get_context() is self._context:
                 self._runtime.detach(token)
 
     def __exit__(
@@ -214,12 +154,15 @@ class GenAISpan:
     ) -> None:
         if self._token is not None:
             self._detach()
+        if self._state != OPEN:
+            return
+        self._state = ENDED
         if self._idle:
-            self._state = _ENDED
             self._idle = False
             return
-        if self._state == _OPEN:
-            self.end(error)
+        if error is not None and self._problem is None:
+            self._problem = error
+        _compose.finish(self)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -239,254 +182,13 @@ class GenAISpan:
         return decorate(self._again, function)
 
     def _again(self) -> GenAISpan:
-        return GenAISpan(self._operation, self._provider, self._model, self._options)
-
-    # What the response says
-
-    def set_request(self, **options: object) -> Self:
-        """Add request options that were not known at the start.
-
-        Raises:
-            TelemetryUsageError: If the operation has no such option.
-        """
-        allowed = self._operation.allows - CONTROLS - {"server_port", "server_address"}
-        unknown = sorted(options.keys() - allowed)
-        if unknown:
-            raise TelemetryUsageError(
-                f"{self._operation.name} does not take {', '.join(unknown)}; it takes "
-                f"{', '.join(sorted(allowed))}"
-            )
-        if self._state == _NEW:
-            self._options = {**self._options, **options}
-        elif self._writable() and self._recording and self._span is not None:
-            found = _compose.options(self._operation, options)
-            self._span.set_attributes(found)
-        return self
-
-    def set_response(
-        self,
-        *,
-        id: object = None,  # noqa: A002 - the convention's own word
-        model: object = None,
-        finish_reasons: Iterable[object] | None = None,
-        status: object = None,
-    ) -> Self:
-        """Keep what the response says; written when the span ends.
-
-        Args:
-            id: Identifier of the response.
-            model: Model that answered.
-            finish_reasons: One per choice: `stop`, `length`, `content_filter`,
-                `tool_call`, `compaction` or `error`.
-            status: For `fetch_response` only.
-
-        Raises:
-            TelemetryUsageError: If the operation has no such field, or has ended.
-        """
-        responds = self._operation.responds
-        if len(responds) != 3 or status is not None:
-            self._check_fields(
-                responds,
-                {
-                    "id": id,
-                    "model": model,
-                    "finish_reasons": finish_reasons,
-                    "status": status,
-                },
-                "set_response",
-            )
-        if self._idle or not self._writable():
-            return self
-        found = self._response
-        if found is None:
-            found = self._response = {}
-        if id is not None:
-            found["id"] = id
-        if model is not None:
-            found["model"] = model
-        if finish_reasons is not None:
-            found["finish_reasons"] = finish_reasons
-        if status is not None:
-            found["status"] = status
-        return self
-
-    def set_usage(
-        self,
-        input: object = None,  # noqa: A002 - the convention's own word
-        output: object = None,
-        *,
-        cache_read: object = None,
-        cache_write: object = None,
-        reasoning: object = None,
-        modality: str | None = None,
-    ) -> Self:
-        """Keep token counts; None means unknown, which is not zero.
-
-        Args:
-            input: All input tokens, cached ones included.
-            output: All output tokens, reasoning ones included.
-            cache_read: Input tokens served from a cache.
-            cache_write: Input tokens written to a cache.
-            reasoning: Output tokens spent on reasoning.
-            modality: The counts are those of `text`, `image` or `audio` alone.
-
-        Raises:
-            TelemetryUsageError: If the operation has no such count, or has ended.
-        """
-        usage = self._operation.usage
-        if len(usage) != 6 or modality is not None:
-            self._check_usage(
-                modality,
-                input=input,
-                output=output,
-                cache_read=cache_read,
-                cache_write=cache_write,
-                reasoning=reasoning,
-            )
-        if self._idle or not self._writable():
-            return self
-        found = self._usage
-        if found is None:
-            found = self._usage = {}
-        prefix = f"{modality}." if modality else ""
-        for name, value in (
-            ("input", input),
-            ("output", output),
-            ("cache_read", cache_read),
-            ("cache_write", cache_write),
-            ("reasoning", reasoning),
-        ):
-            if value is not None:
-                count = as_int(value)
-                if count is not None and count >= 0:
-                    found[prefix + name] = count
-        return self
-
-    def _check_usage(self, modality: str | None, **counts: object) -> None:
-        if modality is not None:
-            if modality not in _MODALITIES:
-                raise TelemetryUsageError(
-                    f"unknown modality {modality!r}: give one of "
-                    f"{', '.join(_MODALITIES)}"
-                )
-            self._check_fields(
-                _BY_MODALITY, counts, f"set_usage(modality={modality!r})"
-            )
-        self._check_fields(self._operation.usage, counts, "set_usage")
-
-    def _check_fields(
-        self, known: frozenset[str], given: Mapping[str, object], call: str
-    ) -> None:
-        unknown = [n for n, v in given.items() if v is not None and n not in known]
-        if unknown:
-            fields = ", ".join(sorted(known - {"modality"})) or "none"
-            raise TelemetryUsageError(
-                f"{call} of {self._operation.name} has no {', '.join(unknown)}; "
-                f"it has {fields}"
-            )
-
-    def _writable(self) -> bool:
-        """Tell whether something leads on; an ended span is a mistake of the code."""
-        if self._state == _ENDED:
-            raise TelemetryUsageError(
-                "this span has ended, what is set now would be lost: set it before, or "
-                "use add_evaluation_result for what is known only later"
-            )
-        return not self._idle
-
-    # Content
-
-    def add_input(self, role: str, *parts: object, name: object = None) -> Self:
-        """Add a message that was sent.
-
-        Args:
-            role: `system`, `user`, `assistant`, `tool`, or another.
-            *parts: Texts, or parts in the shape of the conventions
-                (`{"type": "text", "content": ...}`).
-            name: Name of the participant.
-        """
-        return self._add("input", role, parts, name)
-
-    def add_output(self, role: str, *parts: object, name: object = None) -> Self:
-        """Add a message that came back; like `add_input`."""
-        return self._add("output", role, parts, name)
-
-    def set_system(self, *parts: object) -> Self:
-        """Set the system instructions that are not part of the messages."""
-        return self._put("gen_ai.system_instructions", "system", parts, many=True)
-
-    def set_tools(self, definitions: Iterable[object]) -> Self:
-        """Set the definitions of the tools that the model may call."""
-        return self._put(
-            "gen_ai.tool.definitions", "definitions", definitions, many=True
+        return GenAISpan(
+            self._operation,
+            self._provider,
+            self._model,
+            self._options,
+            plain=self._plain,
         )
-
-    def set_arguments(self, value: object) -> Self:
-        """Set the arguments of a tool call."""
-        return self._put("gen_ai.tool.call.arguments", "tool", value)
-
-    def set_result(self, value: object) -> Self:
-        """Set the result of a tool call."""
-        return self._put("gen_ai.tool.call.result", "tool", value)
-
-    def set_query(self, text: object) -> Self:
-        """Set the query of a retrieval or of a search in memory."""
-        memory = self._operation.name.endswith(("_memory", "_store"))
-        kind = "memory" if memory else "retrieval"
-        return self._put(f"gen_ai.{kind}.query.text", "query", text, text=True)
-
-    def set_documents(self, documents: Iterable[object]) -> Self:
-        """Set what a retrieval found: `{"id": ..., "score": ...}` each."""
-        return self._put(
-            "gen_ai.retrieval.documents", "documents", documents, many=True
-        )
-
-    def set_records(self, records: Iterable[object]) -> Self:
-        """Set the records that a memory operation read or wrote."""
-        return self._put("gen_ai.memory.records", "records", records, many=True)
-
-    def set_prompt_variables(self, variables: Mapping[str, object]) -> Self:
-        """Set the values that were put into a prompt template."""
-        if self._buffered() is not None and self._content is not None:
-            self._content.variables(variables)
-        return self
-
-    def _buffered(self) -> ContentBuffer | None:
-        if self._idle or not self._writable():
-            return None
-        if self._state == _OPEN and not self._recording:
-            return None
-        found = self._content
-        if found is None:
-            policy = _runtime.current().settings.policy
-            found = self._content = ContentBuffer(policy)
-        return found
-
-    def _add(
-        self, side: str, role: object, parts: tuple[object, ...], name: object
-    ) -> Self:
-        if self._idle:
-            return self
-        buffer = self._buffered()
-        if buffer is not None:
-            buffer.message(side, role, parts, name)
-        return self
-
-    def _put(
-        self,
-        attribute: str,
-        role: str,
-        value: object,
-        *,
-        many: bool = False,
-        text: bool = False,
-    ) -> Self:
-        if self._idle:
-            return self
-        buffer = self._buffered()
-        if buffer is not None:
-            buffer.put(attribute, role, value, many=many, text=text)
-        return self
 
     # Streams and errors
 
@@ -523,7 +225,7 @@ class GenAISpan:
         """
         from lazycore.telemetry._stream import wrap
 
-        if self._state == _NEW:
+        if self._state == NEW:
             raise TelemetryUsageError("start the span before its stream")
         return wrap(self, chunks, self._token is None if end is None else end)
 
@@ -533,13 +235,13 @@ class GenAISpan:
         Args:
             error: The exception, or the provider's error code.
         """
-        if self._writable() or self._state == _OPEN:
+        if self._writable() or self._state == OPEN:
             self._problem = error
         return self
 
     def chunk_arrived(self) -> None:
         """Note that a chunk of a stream has arrived; `stream` calls it."""
-        if self._idle or self._state != _OPEN or not (self._recording or self._metered):
+        if self._idle or self._state != OPEN or not (self._recording or self._metered):
             return
         now = time.perf_counter()
         last = self._last_chunk
@@ -555,9 +257,10 @@ class GenAISpan:
             )
 
     def _measured_context(self) -> Context | None:
+        """Return the context of this span, by which exemplars find it."""
         if self._span is None:
             return None
-        return self._runtime.set_span(self._span, self._context)  # type: ignore[arg-type] # a Context
+        return self._runtime.set_span(self._span, self._context)
 
     # The OpenTelemetry span
 
@@ -571,7 +274,7 @@ class GenAISpan:
             parent = get_current_span()
             # Never the parent itself: writing to it would change another span.
             found = NonRecordingSpan(parent.get_span_context())
-            if self._state != _NEW:
+            if self._state != NEW:
                 self._span = found
         return found
 
@@ -601,12 +304,12 @@ class GenAISpan:
 
     def is_recording(self) -> bool:
         """Tell whether attributes lead anywhere."""
-        return self._state == _OPEN and not self._idle and self._recording
+        return self._state == OPEN and not self._idle and self._recording
 
     @property
     def response_id(self) -> object:
         """Identifier of the response, as far as it was set."""
-        return None if self._response is None else self._response.get("id")
+        return None if self._final is None else self._final.get("gen_ai.response.id")
 
     def get_span_context(self) -> SpanContext:
         """Return the identity of the span, as an OpenTelemetry span does."""
@@ -649,7 +352,7 @@ class Activation:
 
     def __enter__(self) -> GenAISpan:
         span = self._span
-        if span._state == _OPEN and not span._idle and span._token is None:  # noqa: SLF001 - one class in two
+        if span._state == OPEN and not span._idle and span._token is None:  # noqa: SLF001 - one class in two
             span._attach()  # noqa: SLF001 - one class in two
         return span
 

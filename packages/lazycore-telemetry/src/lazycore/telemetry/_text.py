@@ -60,6 +60,8 @@ def metadata(value: object) -> str:
     """Return a clean text of bounded length for names and identifiers."""
     if type(value) is str:
         if len(value) <= METADATA_CHARS:
+            if value.isascii() and "\0" not in value:
+                return value
             return clean(value)
         return clean(value[: METADATA_CHARS - 1]) + "…"
     if isinstance(value, str):

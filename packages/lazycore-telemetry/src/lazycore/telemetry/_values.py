@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import datetime
 import enum
+import itertools
 import json
 import math
 from collections.abc import Mapping, Set
@@ -29,13 +30,14 @@ __all__ = [
     "normalise",
 ]
 
-JSON: TypeAlias = "str | int | float | bool | None | list[JSON] | dict[str, JSON]"  # noqa: TC010
+JSON: TypeAlias = "str | int | float | bool | None | list[JSON] | dict[str, JSON]"
 
 _INT64 = 1 << 63
 MAX_DEPTH = 24
 MAX_NODES = 20_000
 MAX_ITEMS = 2_000
 MAX_KEY_CHARS = 256
+MAX_STRINGS = 256
 
 
 def as_int(value: object) -> int | None:
@@ -109,18 +111,19 @@ def as_bool(value: object) -> bool | None:
 
 def as_strings(value: object) -> tuple[str, ...] | None:
     """Return a tuple of clean texts; one string counts as a list of one."""
+    if type(value) is tuple or type(value) is list:
+        if len(value) == 1:  # by far the most common
+            return (metadata(value[0]),)
+        return tuple([metadata(item) for item in value[:MAX_STRINGS]])
     if isinstance(value, str):
         return (metadata(value),)
     if isinstance(value, (bytes, bytearray, Mapping)) or value is None:
         return None
     try:
-        return tuple(metadata(item) for _, item in zip(range(256), _iterate(value)))
+        items = itertools.islice(iter(value), MAX_STRINGS)  # type: ignore[call-overload] # may raise
+        return tuple([metadata(item) for item in items])
     except Exception:  # noqa: BLE001 - foreign iterables may refuse
         return None
-
-
-def _iterate(value: object) -> Iterable[object]:
-    return iter(value)  # type: ignore[call-overload,no-any-return] # may raise
 
 
 def as_attribute(value: object) -> AttributeValue | None:
@@ -193,7 +196,7 @@ class _Walk:
         except Exception:  # noqa: BLE001 - any object may refuse anything
             return f"<{type_name(type(value))}>"
 
-    def _visit(self, value: object, depth: int) -> JSON:  # noqa: C901, PLR0912 - one branch per kind
+    def _visit(self, value: object, depth: int) -> JSON:  # noqa: C901 - one branch per kind
         if value is None or value is True or value is False:
             return value
         if isinstance(value, enum.Enum):
