@@ -79,7 +79,7 @@ def start(
     provider, model = record._provider, record._model
     if provider is not None:
         attributes["gen_ai.provider.name"] = provider = metadata(provider)
-        if runtime.settings.semconv == "dup":
+        if runtime.dup:
             attributes["gen_ai.system"] = _FORMER_PROVIDERS.get(provider, provider)
     if model is not None:
         attributes["gen_ai.request.model"] = model = metadata(model)
@@ -140,14 +140,16 @@ def write_options(
     known = operation.options
     dropped: list[str] | None = None
     for key, value in given.items():
-        entry = known.get(key)
-        if entry is None or value is None:
+        if value is None or key not in known:
             continue
-        attribute, kind = entry
+        attribute, kind = known[key]
+        if kind == "f" and type(value) is float and value - value == 0:
+            found[attribute] = value
+            continue
         read = _READ[kind](value)
         if read is None:
             dropped = [*(dropped or ()), attribute]
-        elif key not in _SILENT or _SILENT[key] != read:
+        elif _SILENT.get(key) != read:
             found[attribute] = read
     if dropped:
         found["lazycore.dropped_attributes"] = dropped
@@ -207,9 +209,9 @@ def _write(span: GenAISpan, target: Span, error: str | None) -> None:
     if span._chunked is not None or error is not None:
         attributes = span._final = attributes or {}
         _say_how_it_ended(span, attributes, error)
-    settings = span._runtime.settings
+    runtime = span._runtime
     if attributes:
-        if settings.semconv == "dup" and USAGE["cache_write"] in attributes:
+        if runtime.dup and USAGE["cache_write"] in attributes:
             attributes[_FORMER_CACHE_WRITE] = attributes[USAGE["cache_write"]]
         target.set_attributes(attributes)
     content = span._content
@@ -217,8 +219,8 @@ def _write(span: GenAISpan, target: Span, error: str | None) -> None:
         target.set_attributes(content.span_attributes())
     if error is not None:
         _mark_failed(span, target)
-    if settings.details and span._operation.family == "inference":
-        _events.details(span._runtime, span, attributes or {})
+    if runtime.settings.details and span._operation.family == "inference":
+        _events.details(runtime, span, attributes or {})
 
 
 def _say_how_it_ended(

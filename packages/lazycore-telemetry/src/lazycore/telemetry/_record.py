@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from lazycore.telemetry._operations import Operation
 
-__all__ = ["ENDED", "NEW", "OPEN", "SpanRecord"]
+__all__ = ["ENDED", "IDLE", "NEW", "OPEN", "SpanRecord"]
 
-NEW, OPEN, ENDED = 0, 1, 2
+# An idle span is open, but nothing it says leads anywhere.
+NEW, OPEN, IDLE, ENDED = 0, 1, 2, 3
 _BY_MODALITY = frozenset({"input", "output", "cache_read"})
 _MANY = 1 << 62
 
@@ -40,7 +41,6 @@ class SpanRecord:
         "_content",
         "_context",
         "_final",
-        "_idle",
         "_last_chunk",
         "_metered",
         "_model",
@@ -62,8 +62,7 @@ class SpanRecord:
         provider: object,
         model: object,
         options: dict[str, object],
-        *,
-        plain: bool,
+        plain: bool,  # noqa: FBT001 - the hot path has no time for its name
     ) -> None:
         self._operation = operation
         self._provider = provider
@@ -71,7 +70,7 @@ class SpanRecord:
         self._options = options
         self._plain = plain
         self._state = NEW
-        self._idle = self._recording = False
+        self._recording = False
         self._token: Token[Context] | None = None
         self._span: Span | None = None
         self._final: dict[str, AttributeValue] | None = None
@@ -131,7 +130,8 @@ class SpanRecord:
                 },
                 "set_response",
             )
-        if self._idle or not self._writable():
+        state = self._state
+        if state == IDLE or (state != OPEN and not self._writable()):
             return self
         found = self._final
         if found is None:
@@ -181,7 +181,8 @@ class SpanRecord:
                 cache_write=cache_write,
                 reasoning=reasoning,
             )
-        if self._idle or not self._writable():
+        state = self._state
+        if state == IDLE or (state != OPEN and not self._writable()):
             return self
         found = self._final
         if found is None:
@@ -232,7 +233,7 @@ class SpanRecord:
                 "this span has ended, what is set now would be lost: set it before, or "
                 "use add_evaluation_result for what is known only later"
             )
-        return not self._idle
+        return self._state != IDLE
 
     def add_input(self, role: str, *parts: object, name: object = None) -> Self:
         """Add a message that was sent.
@@ -290,7 +291,7 @@ class SpanRecord:
         return self
 
     def _buffered(self) -> ContentBuffer | None:
-        if self._idle or not self._writable():
+        if not self._writable():
             return None
         if self._state == OPEN and not self._recording:
             return None
@@ -303,7 +304,7 @@ class SpanRecord:
     def _add(
         self, side: str, role: object, parts: tuple[object, ...], name: object
     ) -> Self:
-        if self._idle:
+        if self._state == IDLE:
             return self
         buffer = self._buffered()
         if buffer is not None:
@@ -319,7 +320,7 @@ class SpanRecord:
         many: bool = False,
         text: bool = False,
     ) -> Self:
-        if self._idle:
+        if self._state == IDLE:
             return self
         buffer = self._buffered()
         if buffer is not None:

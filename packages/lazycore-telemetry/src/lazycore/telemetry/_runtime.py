@@ -34,6 +34,7 @@ class Runtime:
         "_quiet",
         "attach",
         "detach",
+        "dup",
         "get_context",
         "get_span",
         "idle_tracer",
@@ -53,6 +54,7 @@ class Runtime:
         from lazycore.telemetry._instruments import Instruments
 
         self.settings = settings
+        self.dup = settings.semconv == "dup"
         # Once the tracer leads somewhere it always will.
         self.live = False
         self.tracer: Tracer = trace.get_tracer(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 from lazycore.telemetry import _compose, _runtime
 from lazycore.telemetry._errors import TelemetryUsageError
-from lazycore.telemetry._record import ENDED, NEW, OPEN, SpanRecord
+from lazycore.telemetry._record import ENDED, IDLE, NEW, OPEN, SpanRecord
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -80,13 +80,13 @@ class GenAISpan(SpanRecord):
         else:
             tracer = self._options.get("tracer") or runtime.tracer  # type: ignore[assignment] # checked by the caller
             if runtime.idle(tracer):
-                self._idle = True
+                self._state = IDLE
                 return self
             context = self._options.get("context") or runtime.get_context()  # type: ignore[assignment] # checked by the caller
         self._context: Context = context
         if context and runtime.suppressed(context):
             self._span = runtime.get_span(context)
-            self._idle = True
+            self._state = IDLE
             return self
         self._last_chunk: float | None = None
         self._chunked: float | None = None
@@ -103,13 +103,11 @@ class GenAISpan(SpanRecord):
             error: The exception, or a provider's error code, that ended the
                 operation. `GeneratorExit` is no error: a consumer may stop early.
         """
-        if self._state != OPEN:
-            if self._state == NEW:
-                raise TelemetryUsageError("this span was never started")
-            return
+        state = self._state
+        if state == NEW:
+            raise TelemetryUsageError("this span was never started")
         self._state = ENDED
-        if self._idle:
-            self._idle = False
+        if state != OPEN:
             return
         if error is not None and self._problem is None:
             self._problem = error
@@ -124,7 +122,11 @@ class GenAISpan(SpanRecord):
 
     def __enter__(self) -> Self:
         self.start()
-        if not self._idle:
+        if self._recording:
+            runtime = self._runtime
+            context = self._context = runtime.set_span(self._span, self._context)  # type: ignore[arg-type] # recording, so there
+            self._token = runtime.attach(context)
+        elif self._state == OPEN:
             self._attach()
         return self
 
@@ -154,11 +156,9 @@ class GenAISpan(SpanRecord):
     ) -> None:
         if self._token is not None:
             self._detach()
-        if self._state != OPEN:
-            return
+        state = self._state
         self._state = ENDED
-        if self._idle:
-            self._idle = False
+        if state != OPEN:
             return
         if error is not None and self._problem is None:
             self._problem = error
@@ -187,7 +187,7 @@ class GenAISpan(SpanRecord):
             self._provider,
             self._model,
             self._options,
-            plain=self._plain,
+            self._plain,
         )
 
     # Streams and errors
@@ -241,7 +241,7 @@ class GenAISpan(SpanRecord):
 
     def chunk_arrived(self) -> None:
         """Note that a chunk of a stream has arrived; `stream` calls it."""
-        if self._idle or self._state != OPEN or not (self._recording or self._metered):
+        if self._state != OPEN or not (self._recording or self._metered):
             return
         now = time.perf_counter()
         last = self._last_chunk
@@ -304,7 +304,7 @@ class GenAISpan(SpanRecord):
 
     def is_recording(self) -> bool:
         """Tell whether attributes lead anywhere."""
-        return self._state == OPEN and not self._idle and self._recording
+        return self._state == OPEN and self._recording
 
     @property
     def response_id(self) -> object:
@@ -352,7 +352,7 @@ class Activation:
 
     def __enter__(self) -> GenAISpan:
         span = self._span
-        if span._state == OPEN and not span._idle and span._token is None:  # noqa: SLF001 - one class in two
+        if span._state == OPEN and span._token is None:  # noqa: SLF001 - one class in two
             span._attach()  # noqa: SLF001 - one class in two
         return span
 

@@ -126,8 +126,8 @@ def genai_span(
         or not given.keys() <= _PLAIN
     ):
         found, given = _checked(operation, provider, model, given)
-        return GenAISpan(found, provider, model, given, plain=False)
-    return GenAISpan(found, provider, model, given, plain=True)
+        return GenAISpan(found, provider, model, given, False)  # noqa: FBT003 - plain
+    return GenAISpan(found, provider, model, given, True)  # noqa: FBT003 - plain
 
 
 # Options of an inference that need no second look.
