@@ -83,7 +83,7 @@ def test_a_value_changed_with_its_chain_mended_is_still_found(run: Path) -> None
     path.write_bytes(reseal(lines))
     findings = "\n".join(verify_run(run).findings)
     assert "states another results digest" in findings
-    assert "journal.jsonl: is not the sealed journal" in findings
+    assert "journal.jsonl: is not the journal that seal.json names" in findings
 
 
 def test_a_doubled_and_a_foreign_cell_are_found_by_record(run: Path) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["has_arrow", "to_arrow", "write_parquet"]
+__all__ = ["has_arrow", "to_arrow", "to_pandas", "to_polars", "write_parquet"]
 
 _HINT = "pip install 'lazycore-experiments[report]'"
 _TYPES = {
@@ -51,6 +51,37 @@ def to_arrow(rows: Iterable[ResultRow]) -> Any:  # pyarrow.Table; pyarrow is opt
         for name in names
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def to_pandas(rows: Iterable[ResultRow]) -> Any:  # pandas.DataFrame
+    """Return rows as a pandas frame whose columns are Arrow-backed.
+
+    Raises:
+        ExternalDependencyError: pandas or pyarrow is not installed.
+    """
+    table = to_arrow(rows)
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise ExternalDependencyError(
+            "pandas is not installed: pip install 'lazycore-data[pandas]'"
+        ) from error
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def to_polars(rows: Iterable[ResultRow]) -> Any:  # polars.DataFrame
+    """Return rows as a Polars frame, by lazycore.data, from Arrow-backed pandas.
+
+    Raises:
+        ExternalDependencyError: polars, pandas or pyarrow is not installed.
+    """
+    frame = to_pandas(rows)
+    from lazycore.data import to_polars_zero_copy
+
+    try:
+        return to_polars_zero_copy(frame)
+    except ImportError as error:
+        raise ExternalDependencyError(str(error)) from error
 
 
 def write_parquet(rows: Iterable[ResultRow], path: Path) -> None:

@@ -48,7 +48,6 @@ def _problem(model: ModelSlot, *, accept: bool) -> Blocker | None:
             license=model.license,
             tier=ModelTier(model.tier),
             conditions=model.conditions,
-            terms_url=model.url,
         )
         Allowlist([entry]).check(model.checkpoint, accept_restricted_licenses=accept)
     except RestrictedLicenseNotAcceptedError:

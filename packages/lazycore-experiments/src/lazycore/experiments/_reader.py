@@ -98,6 +98,26 @@ class RunRecord:
 
         return to_arrow(self.rows)
 
+    def to_pandas(self) -> Any:  # pandas.DataFrame; pandas is optional
+        """Return the rows as a pandas frame whose columns are Arrow-backed.
+
+        Raises:
+            ExternalDependencyError: pandas or pyarrow is not installed.
+        """
+        from lazycore.experiments._arrow import to_pandas
+
+        return to_pandas(self.rows)
+
+    def to_polars(self) -> Any:  # polars.DataFrame; polars is optional
+        """Return the rows as a Polars frame on the same buffers where that holds.
+
+        Raises:
+            ExternalDependencyError: polars, pandas or pyarrow is not installed.
+        """
+        from lazycore.experiments._arrow import to_polars
+
+        return to_polars(self.rows)
+
     def _body(self, cell: str) -> dict[str, Any]:
         offset, length = self._places[cell]
         with (self.path / "journal.jsonl").open("rb") as file:

@@ -15,7 +15,7 @@ from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._outcome import leaf_digest
 from lazycore.experiments._plan import Cell, plan_cells
 from lazycore.experiments._protocol import build_request
-from lazycore.experiments._seal import DERIVED, read_seal
+from lazycore.experiments._seal import DERIVED, SEAL_FIELDS, read_seal
 from lazycore.experiments._tree import read_tree
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ def verify_run(
     except ArtifactError as error:
         findings.append(str(error))
     results: str | None = None
-    records = 0
+    records, complete = 0, False
     if lock is not None:
-        results, records = _verify_journal(folder, lock, findings, progress)
+        results, records, complete = _verify_journal(folder, lock, findings, progress)
         _verify_trees(folder, lock, findings)
-    _verify_seal(folder, lock, results, findings)
+    _verify_seal(folder, lock, results, complete=complete, findings=findings)
     _verify_strangers(folder, findings)
     return Verification(
         findings=tuple(findings),
@@ -106,7 +106,7 @@ def _verify_journal(
     lock: StudyLock,
     findings: list[str],
     progress: Callable[[int, int], None] | None,
-) -> tuple[str | None, int]:
+) -> tuple[str | None, int, bool]:
     plan = {cell.id: cell for cell in plan_cells(lock.study, lock.digest)}
     total = ResultsDigest()
     path = folder / "journal.jsonl"
@@ -128,15 +128,15 @@ def _verify_journal(
                 progress(count, len(plan))
     except ExperimentError as error:
         findings.append(str(error))
-        return None, count
+        return None, count, False
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         findings.append(f"{path}: record {count - 1}: malformed body ({error!r})")
-        return None, count
+        return None, count, False
     if len(total) != len(plan):
         findings.append(
             f"{path}: {len(total)} of {len(plan)} cells are finished; continue the run"
         )
-    return total.value(), count
+    return total.value(), count, len(total) == len(plan)
 
 
 def _cell_problem(
@@ -179,7 +179,12 @@ def _verify_trees(folder: Path, lock: StudyLock, findings: list[str]) -> None:
 
 
 def _verify_seal(
-    folder: Path, lock: StudyLock | None, results: str | None, findings: list[str]
+    folder: Path,
+    lock: StudyLock | None,
+    results: str | None,
+    *,
+    complete: bool,
+    findings: list[str],
 ) -> None:
     try:
         seal = read_seal(folder)
@@ -187,26 +192,35 @@ def _verify_seal(
         findings.append(f"{error}; the run was not finished")
         return
     path = folder / "seal.json"
-    if lock is not None and seal.get("lock") != lock.digest:
+    if seal.keys() != SEAL_FIELDS or seal["schema"] != 1:
+        findings.append(f"{path}: has not the fields of a seal")
+        return
+    if lock is not None and seal["lock"] != lock.digest:
         findings.append(f"{path}: names another lock than lock.json")
-    if results is not None and seal.get("results") != results:
-        findings.append(f"{path}: names other results than the journal")
+    if results is not None and seal["results"] != results:
+        findings.append(f"{path}: names other results than journal.jsonl")
     journal = folder / "journal.jsonl"
     stated = {"sha256": hash_file(journal), "bytes": journal.stat().st_size}
-    if seal.get("journal") != stated:
-        findings.append(f"{journal}: is not the sealed journal")
-    files = seal.get("files")
-    if not isinstance(files, dict):
-        findings.append(f"{path}: has no table of files")
+    if seal["journal"] != stated:
+        findings.append(f"{journal}: is not the journal that seal.json names")
+    if seal["complete"] is not complete:
+        findings.append(f"{path}: says complete {seal['complete']}, which is wrong")
+    files = seal["files"]
+    if not isinstance(files, dict) or not files.keys() <= set(DERIVED):
+        findings.append(f"{path}: has no table of derived files")
         return
+    _verify_derived(folder, files, findings)
+
+
+def _verify_derived(folder: Path, files: dict[str, Any], findings: list[str]) -> None:
     for name in DERIVED:
         file = folder / name
         if name in files and not file.is_file():
-            findings.append(f"{file}: missing")
+            findings.append(f"{file}: missing, though seal.json names it")
         elif file.is_file() and name not in files:
-            findings.append(f"{file}: was added after the run was sealed")
+            findings.append(f"{file}: not named in seal.json")
         elif name in files and hash_file(file) != files[name]:
-            findings.append(f"{file}: changed after the run was sealed")
+            findings.append(f"{file}: not the file that seal.json names")
 
 
 def _verify_strangers(folder: Path, findings: list[str]) -> None:
