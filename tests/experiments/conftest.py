@@ -269,7 +269,7 @@ def make_record(tmp_path: Path) -> MakeRecord:
         return RunRecord(
             path=folder,
             study=study,
-            lock={},
+            lock={"study_sha256": "ab" * 32},
             lock_digest="ab" * 32,
             rows=tuple(rows),
             failures=tuple(failures),

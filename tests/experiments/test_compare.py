@@ -36,7 +36,7 @@ def test_a_run_equals_itself(make_record: MakeRecord) -> None:
 def test_changed_results_and_verdicts_are_named(make_record: MakeRecord) -> None:
     old = make_record({"bench": units(20)}, metric=BINARY)
     new = make_record({"bench": units(2)}, metric=BINARY)
-    new = replace(new, lock_digest="ef" * 32, lock={"tree": 1})
+    new = replace(new, lock_digest="ef" * 32, lock={**old.lock, "tree": 1})
     found = compare_runs(old, new)
     assert not found.same_lock
     assert not found.same_results

@@ -209,7 +209,7 @@ def test_rows_in_any_order_give_the_same_comparison(make_record: MakeRecord) -> 
     record = make_record({"bench": binary(20, 11, 30)}, metric=BINARY)
     forward = compare_run(record)
     backward = compare_rows(
-        record.study, reversed(record.rows), seed=record.lock_digest
+        record.study, reversed(record.rows), seed=record.lock["study_sha256"]
     )
     assert backward == forward
 

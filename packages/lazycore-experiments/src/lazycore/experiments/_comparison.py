@@ -188,7 +188,8 @@ def compare_run(record: RunRecord) -> Comparison:
 
     Returns:
         One result per arm, benchmark and metric. The resampling is seeded by the
-        lock's digest, so the same run gives the same numbers.
+        study's digest in the lock: equal results of one study give equal numbers on
+        any host.
 
     Examples:
         >>> from lazycore.experiments import compare_run, load_run
@@ -198,7 +199,7 @@ def compare_run(record: RunRecord) -> Comparison:
     return compare_rows(
         record.study,
         record.rows,
-        seed=record.lock_digest,
+        seed=record.lock["study_sha256"],
         interim=not record.complete,
     )
 
@@ -211,7 +212,7 @@ def compare_rows(
     Args:
         study: The study that made the rows.
         rows: Result rows in any order.
-        seed: What the resampling depends on: the lock's digest.
+        seed: What the resampling depends on.
         interim: Whether rows are still missing.
     """
     index = index_rows(rows)

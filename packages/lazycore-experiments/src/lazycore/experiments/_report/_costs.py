@@ -202,7 +202,7 @@ def _summary(
         margin=None,
         confidence=record.study.analysis.confidence,
         resamples=_RESAMPLES,
-        seed=(record.lock_digest, resource.field, benchmark),
+        seed=(record.lock["study_sha256"], resource.field, benchmark),
     )
 
 

@@ -53,7 +53,7 @@ def methods(comparison: Comparison) -> Markup:
         ),
         f"A failed arm counts as declared: {comparison.failed_arms}.",
         (
-            "Resampling is seeded by the lock's digest: the same run gives the same "
+            "Resampling is seeded by the study's digest: equal results give equal "
             "numbers on any machine, whatever is installed."
         ),
     ]
