@@ -156,3 +156,15 @@ def test_no_slice_uses_a_name_that_says_nothing() -> None:
         if path.stem.strip("_") in vague
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_no_slice_imports_the_opentelemetry_sdk(name: str) -> None:
+    found = []
+    for path in (ROOT / f"packages/lazycore-{name}/src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            found += [path for one in names if one.startswith("opentelemetry.sdk")]
+    assert found == []
