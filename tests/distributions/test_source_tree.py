@@ -121,7 +121,8 @@ def test_every_script_is_also_a_module_that_runs() -> None:
         scripts = pyproject(f"lazycore-{name}")["project"].get("scripts", {})
         assert isinstance(scripts, dict)
         package = ROOT / f"packages/lazycore-{name}/src/lazycore/{name}"
-        assert bool(scripts) == (package / "__main__.py").is_file(), name
+        if scripts:
+            assert (package / "__main__.py").is_file(), name
 
 
 @pytest.mark.parametrize("name", SLICES)
