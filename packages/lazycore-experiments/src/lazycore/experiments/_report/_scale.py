@@ -54,5 +54,5 @@ def nice_scale(
         if (high - low) / (step * factor) <= about
     )
     first, last = math.ceil(low / step), math.floor(high / step)
-    ticks = tuple(round(k * step, 12) for k in range(first, last + 1))
+    ticks = tuple(float(f"{k * step:.12g}") for k in range(first, last + 1))
     return Scale(low=low, high=high, start=start, end=end, ticks=ticks)
