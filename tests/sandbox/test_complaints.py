@@ -88,7 +88,8 @@ try:
     with get_default_executor(allow_degraded={G.FS_METADATA, G.PROCESSES}) as executor:
         result = executor.run_command(["sh", "-c", "cat /etc/shadow || echo confined"],
                                       SandboxPolicy())
-        print(result.backend, result.stdout_text.strip(), sorted(map(str, result.degraded)))
+        degraded = sorted(map(str, result.degraded))
+        print(result.backend, result.stdout_text.strip(), degraded)
 except SandboxBackendUnavailableError:
     print("no landlock")
 """
