@@ -1,37 +1,89 @@
-"""Licence-isolation policy as data, SPDX expressions and model allowlists.
+"""Licence-isolation policy as data, SPDX expressions, audits and model allowlists.
 
 Not legal advice: the slice applies a written policy and says why.
 """
 
-from lazycore.licensing._assess import Assessment, assess
-from lazycore.licensing._classes import LicenseClass, classify
-from lazycore.licensing._decision import (
-    DECISIONS,
-    RISK_MITIGATIONS,
-    Decision,
-    Mitigation,
-    RiskType,
-    Usage,
-    Verdict,
-)
-from lazycore.licensing._errors import (
-    AllowlistFormatError,
-    ExpressionError,
-    LicenseDeniedError,
-    LicensingError,
-    ModelNotAllowedError,
-    RestrictedLicenseNotAcceptedError,
-    RevisionMismatchError,
-)
-from lazycore.licensing._expression import (
-    Choice,
-    Conjunction,
-    Expression,
-    License,
-    normalize,
-    parse,
-)
-from lazycore.licensing._models import Allowlist, ModelLicenseEntry, ModelTier
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lazycore.licensing._allowlist import Allowlist
+    from lazycore.licensing._assess import Assessment, assess
+    from lazycore.licensing._classes import LicenseClass, classify
+    from lazycore.licensing._decision import (
+        DECISIONS,
+        RISK_MITIGATIONS,
+        Decision,
+        Mitigation,
+        RiskType,
+        Usage,
+        Verdict,
+    )
+    from lazycore.licensing._errors import (
+        AllowlistFormatError,
+        ExpressionError,
+        HashMismatchError,
+        LicenseDeniedError,
+        LicensingError,
+        ModelNotAllowedError,
+        PolicyError,
+        ReaderError,
+        ReceiptError,
+        RestrictedLicenseNotAcceptedError,
+        RevisionMismatchError,
+        SourceError,
+        TermsChangedError,
+        TierConflictError,
+    )
+    from lazycore.licensing._expression import (
+        Choice,
+        Conjunction,
+        Expression,
+        License,
+        normalize,
+        parse,
+    )
+    from lazycore.licensing._models import ModelLicenseEntry, ModelTier
+    from lazycore.licensing._receipts import Receipt, ReceiptLog
+
+_HOMES = {
+    "Allowlist": "_allowlist",
+    "AllowlistFormatError": "_errors",
+    "Assessment": "_assess",
+    "Choice": "_expression",
+    "Conjunction": "_expression",
+    "DECISIONS": "_decision",
+    "Decision": "_decision",
+    "Expression": "_expression",
+    "ExpressionError": "_errors",
+    "HashMismatchError": "_errors",
+    "License": "_expression",
+    "LicenseClass": "_classes",
+    "LicenseDeniedError": "_errors",
+    "LicensingError": "_errors",
+    "Mitigation": "_decision",
+    "ModelLicenseEntry": "_models",
+    "ModelNotAllowedError": "_errors",
+    "ModelTier": "_models",
+    "PolicyError": "_errors",
+    "RISK_MITIGATIONS": "_decision",
+    "ReaderError": "_errors",
+    "Receipt": "_receipts",
+    "ReceiptError": "_errors",
+    "ReceiptLog": "_receipts",
+    "RestrictedLicenseNotAcceptedError": "_errors",
+    "RevisionMismatchError": "_errors",
+    "RiskType": "_decision",
+    "SourceError": "_errors",
+    "TermsChangedError": "_errors",
+    "TierConflictError": "_errors",
+    "Usage": "_decision",
+    "Verdict": "_decision",
+    "assess": "_assess",
+    "classify": "_classes",
+    "normalize": "_expression",
+    "parse": "_expression",
+}
 
 __all__ = [
     "DECISIONS",
@@ -44,6 +96,7 @@ __all__ = [
     "Decision",
     "Expression",
     "ExpressionError",
+    "HashMismatchError",
     "License",
     "LicenseClass",
     "LicenseDeniedError",
@@ -52,9 +105,17 @@ __all__ = [
     "ModelLicenseEntry",
     "ModelNotAllowedError",
     "ModelTier",
+    "PolicyError",
+    "ReaderError",
+    "Receipt",
+    "ReceiptError",
+    "ReceiptLog",
     "RestrictedLicenseNotAcceptedError",
     "RevisionMismatchError",
     "RiskType",
+    "SourceError",
+    "TermsChangedError",
+    "TierConflictError",
     "Usage",
     "Verdict",
     "assess",
@@ -62,3 +123,18 @@ __all__ = [
     "normalize",
     "parse",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name where it lives, on first use (PEP 562)."""
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

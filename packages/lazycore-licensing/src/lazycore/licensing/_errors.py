@@ -43,3 +43,31 @@ class RestrictedLicenseNotAcceptedError(LicensingError):
 
 class LicenseDeniedError(LicensingError):
     """A verdict is DENY and the caller asked for an error."""
+
+
+class PolicyError(LicensingError, ValueError):
+    """A policy file has an unknown key, a wrong value or lacks a reason."""
+
+
+class SourceError(LicensingError, ValueError):
+    """An input of an audit (lock, environment, bill of materials) can't be read."""
+
+
+class TermsChangedError(RestrictedLicenseNotAcceptedError):
+    """An acceptance names other terms than the entry does now."""
+
+
+class HashMismatchError(LicensingError, ValueError):
+    """A file of a model is missing or has other bytes than its pin."""
+
+
+class TierConflictError(LicensingError, ValueError):
+    """Two allowlists disagree about one checkpoint."""
+
+
+class ReceiptError(LicensingError, ValueError):
+    """A receipt file is damaged: its hash chain does not hold."""
+
+
+class ReaderError(LicensingError, ValueError):
+    """A model file is not what its name says, or exceeds a limit."""

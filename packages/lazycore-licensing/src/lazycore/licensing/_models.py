@@ -1,27 +1,25 @@
-"""Model checkpoints: tiers, allowlists and the gate in front of Tier 2."""
+"""Describe one reviewed model checkpoint: licence, tier, pins and conditions."""
 
 from __future__ import annotations
 
-import threading
+import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lazycore.licensing._assess import assess
 from lazycore.licensing._decision import Usage, Verdict
-from lazycore.licensing._errors import (
-    AllowlistFormatError,
-    ExpressionError,
-    ModelNotAllowedError,
-    RestrictedLicenseNotAcceptedError,
-    RevisionMismatchError,
-)
+from lazycore.licensing._errors import AllowlistFormatError, ExpressionError
 from lazycore.licensing._expression import parse
 from lazycore.licensing._model_ids import is_commit, parse_model_id
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Iterator
+
+    from lazycore.licensing._expression import Expression
+
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+COMMERCIAL: Final = ("yes", "conditional", "unknown", "no")
 
 
 class ModelTier(IntEnum):
@@ -44,15 +42,25 @@ class ModelLicenseEntry:
 
     Attributes:
         model_id: ``namespace/name`` or ``registry:namespace/name``; a revision
-            belongs into `revision`.
+            belongs into `revision`. ``hf:org/*`` covers a namespace (Tier 1 or a
+            denial only, without pins).
         license: SPDX expression; a licence outside the SPDX list is written as
             ``LicenseRef-...``.
         tier: PERMISSIVE or RESTRICTED.
         revision: The reviewed commit, 40 hexadecimal digits; None admits any.
         conditions: What the licence asks for, one sentence each.
         terms_url: Where the terms are.
+        terms_sha256: SHA-256 of the licence text that was read, 64 hex digits.
+        commercial: ``yes``, ``conditional``, ``unknown`` or ``no``.
+        base_models: What it was made from; ``@revision`` may follow each id.
+        mirror_of: The id whose bytes it repeats.
+        files: (path, SHA-256) pairs of files that are pinned; kept sorted.
+        usages: Uses it is listed for; empty means every use.
+        deny: Refuse it, whatever else lists it.
         reviewed_by: Who reviewed it.
         reviewed_on: When.
+        expires: From this day on it admits nothing.
+        provenance: File and line it was read from.
 
     Raises:
         AllowlistFormatError: If a field is malformed, or the tier is milder than the
@@ -74,6 +82,15 @@ class ModelLicenseEntry:
     terms_url: str | None = None
     reviewed_by: str | None = None
     reviewed_on: dt.date | None = None
+    terms_sha256: str | None = None
+    commercial: str = "unknown"
+    base_models: tuple[str, ...] = ()
+    mirror_of: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
+    usages: tuple[Usage, ...] = ()
+    deny: bool = False
+    expires: dt.date | None = None
+    provenance: str = ""
 
     def __post_init__(self) -> None:
         name = parse_model_id(self.model_id)
@@ -82,16 +99,13 @@ class ModelLicenseEntry:
                 f"model id {self.model_id!r} holds a revision; give it as "
                 f"revision={name.revision!r}"
             )
-        try:
-            expression = parse(self.license)
-        except ExpressionError as error:
-            raise AllowlistFormatError(f"{name}: {error}") from error
-        try:
-            tier = ModelTier(self.tier)
-        except ValueError:
+        if "*" in name.name and not re.fullmatch(r"[^*/]+(/[^*/]+)*/\*", name.name):
             raise AllowlistFormatError(
-                f"{name}: tier must be 1 or 2, got {self.tier!r}"
-            ) from None
+                f"{name}: a wildcard is a whole last segment, as in hf:org/*"
+            )
+        text = str(name)
+        expression = _expression(self.license, text)
+        tier = _tier(self.tier, text)
         conditions: object = self.conditions
         if isinstance(conditions, str):
             raise AllowlistFormatError(f"{name}: conditions is a list of sentences")
@@ -100,148 +114,82 @@ class ModelLicenseEntry:
                 f"{name}: revision {self.revision!r} can move; pin the commit, 40 "
                 "hexadecimal digits, or leave it out to admit any"
             )
-        if tier is ModelTier.PERMISSIVE:
-            found = assess(expression, usage=Usage.WEIGHTS_COMMERCIAL)
-            if found.verdict is not Verdict.ALLOW:
-                raise AllowlistFormatError(
-                    f"{name}: {expression} is {found.license_class.slug}, which tier 1 "
-                    "does not admit; list it with tier=ModelTier.RESTRICTED"
-                )
-        object.__setattr__(self, "model_id", str(name))
+        if not self.deny:
+            _check_tier(tier, expression, text)
+        _check_facts(self, text)
+        for base in (*self.base_models, *([self.mirror_of] if self.mirror_of else ())):
+            parse_model_id(base)
+        files = {(path, digest.removeprefix("sha256:")) for path, digest in self.files}
+        object.__setattr__(self, "model_id", text)
         object.__setattr__(self, "license", str(expression))
         object.__setattr__(self, "tier", tier)
         object.__setattr__(self, "conditions", tuple(self.conditions))
+        object.__setattr__(self, "base_models", tuple(self.base_models))
+        object.__setattr__(self, "files", tuple(sorted(files)))
+        # A denial holds for every use, so naming some would read as a gap.
+        usages = () if self.deny else tuple(Usage(usage) for usage in self.usages)
+        object.__setattr__(self, "usages", usages)
+
+    @property
+    def key(self) -> str:
+        """What ids are compared by: casefolded, without the revision."""
+        return parse_model_id(self.model_id).key
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether the entry covers a whole namespace."""
+        return self.model_id.endswith("/*")
 
 
-class Allowlist:
-    """The checkpoints that a module admits. It starts empty and admits nothing.
+def _expression(text: str, name: str) -> Expression:
+    try:
+        return parse(text)
+    except ExpressionError as error:
+        raise AllowlistFormatError(f"{name}: {error}") from error
 
-    Reading takes no lock and sees whole states only; `add` replaces the table.
 
-    Args:
-        entries: Reviewed checkpoints.
+def _tier(value: int, name: str) -> ModelTier:
+    try:
+        return ModelTier(value)
+    except ValueError:
+        raise AllowlistFormatError(
+            f"{name}: tier must be 1 or 2, got {value!r}"
+        ) from None
 
-    Raises:
-        AllowlistFormatError: If two entries name one checkpoint, letter case aside.
 
-    Examples:
-        >>> models = Allowlist()
-        >>> len(models)
-        0
-        >>> models.add(ModelLicenseEntry(model_id="org/tiny", license="MIT", tier=1))
-        >>> models.check("org/tiny").license
-        'MIT'
-    """
+def _check_tier(tier: ModelTier, expression: Expression, name: str) -> None:
+    if tier is not ModelTier.PERMISSIVE:
+        return
+    found = assess(expression, usage=Usage.WEIGHTS_COMMERCIAL)
+    if found.verdict is not Verdict.ALLOW:
+        raise AllowlistFormatError(
+            f"{name}: {expression} is {found.license_class.slug}, which tier 1 "
+            "does not admit; list it with tier=ModelTier.RESTRICTED"
+        )
 
-    __slots__ = ("_entries", "_lock")
 
-    def __init__(self, entries: Iterable[ModelLicenseEntry] = ()) -> None:
-        self._lock = threading.Lock()
-        self._entries: dict[str, ModelLicenseEntry] = {}
-        for entry in entries:
-            self.add(entry)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[ModelLicenseEntry]:
-        return iter(self._entries.values())
-
-    def __contains__(self, model_id: object) -> bool:
-        if not isinstance(model_id, str):
-            return False
-        try:
-            return parse_model_id(model_id).key in self._entries
-        except AllowlistFormatError:
-            return False
-
-    def __repr__(self) -> str:
-        return f"Allowlist({list(self._entries.values())!r})"
-
-    def add(self, entry: ModelLicenseEntry) -> None:
-        """Admit one more checkpoint.
-
-        Args:
-            entry: The reviewed checkpoint.
-
-        Raises:
-            AllowlistFormatError: If the checkpoint is listed already.
-        """
-        if not isinstance(entry, ModelLicenseEntry):
-            raise TypeError(
-                f"an allowlist holds ModelLicenseEntry, got {type(entry).__name__}"
+def _check_facts(entry: ModelLicenseEntry, name: str) -> None:
+    if entry.commercial not in COMMERCIAL:
+        raise AllowlistFormatError(
+            f"{name}: commercial must be one of {', '.join(COMMERCIAL)}"
+        )
+    if entry.terms_sha256 is not None and not _SHA256.match(entry.terms_sha256):
+        raise AllowlistFormatError(
+            f"{name}: terms_sha256 must be 64 lower-case hexadecimal digits"
+        )
+    for path, digest in entry.files:
+        if not _SHA256.match(digest.removeprefix("sha256:")):
+            raise AllowlistFormatError(
+                f"{name}: the hash of {path!r} must be sha256: and 64 hex digits"
             )
-        key = parse_model_id(entry.model_id).key
-        with self._lock:
-            if key in self._entries:
-                raise AllowlistFormatError(
-                    f"{entry.model_id} is listed already as "
-                    f"{self._entries[key].model_id}; keep one entry"
-                )
-            self._entries = {**self._entries, key: entry}
-
-    def check(
-        self,
-        model_id: str,
-        revision: str | None = None,
-        *,
-        accept_restricted_licenses: bool = False,
-    ) -> ModelLicenseEntry:
-        """Return the entry of a checkpoint that may be used, or raise. Never prompts.
-
-        Args:
-            model_id: The checkpoint, with or without ``@revision``.
-            revision: The revision that will be loaded; needed where the entry pins
-                one.
-            accept_restricted_licenses: Exactly True to accept the licence of a
-                Tier 2 checkpoint.
-
-        Returns:
-            The reviewed entry.
-
-        Raises:
-            ModelNotAllowedError: If nobody reviewed the checkpoint.
-            RevisionMismatchError: If another revision was reviewed.
-            RestrictedLicenseNotAcceptedError: If it is Tier 2 and not accepted; the
-                message holds the licence, its conditions and the call that accepts.
-            AllowlistFormatError: If the id is malformed.
-        """
-        name = parse_model_id(model_id)
-        entry = self._entries.get(name.key)
-        if entry is None:
-            raise ModelNotAllowedError(
-                f"{name} is not in the allowlist of {len(self)} models; review its "
-                "licence and add a ModelLicenseEntry"
-            )
-        if revision is not None and name.revision not in {None, revision}:
-            raise RevisionMismatchError(
-                f"{name} and revision={revision!r} disagree; give one"
-            )
-        wanted = revision or name.revision
-        if entry.revision is not None and wanted != entry.revision:
-            raise RevisionMismatchError(
-                f"{entry.model_id} was reviewed at {entry.revision}, not at "
-                f"{wanted or 'an unnamed revision'}; load that commit and pass it as "
-                "revision"
-            )
-        # Truthy is not enough: `"false"` from a configuration file is truthy.
-        if (
-            entry.tier is ModelTier.RESTRICTED
-            and accept_restricted_licenses is not True
-        ):
-            raise RestrictedLicenseNotAcceptedError(_refusal(entry))
-        return entry
-
-
-def _refusal(entry: ModelLicenseEntry) -> str:
-    lines = [
-        f"{entry.model_id} is under {entry.license} (tier 2), which is not accepted."
-    ]
-    lines += [f"  condition: {text}" for text in entry.conditions]
-    if entry.terms_url:
-        lines.append(f"  terms: {entry.terms_url}")
-    lines.append(
-        f"  to accept: allowlist.check({entry.model_id!r}, "
-        "accept_restricted_licenses=True)"
-    )
-    return "\n".join(lines)
+        if not path or path.startswith("/") or ".." in path.split("/"):
+            raise AllowlistFormatError(f"{name}: {path!r} leaves the model's folder")
+    if entry.is_wildcard:
+        if entry.tier is not ModelTier.PERMISSIVE and not entry.deny:
+            raise AllowlistFormatError(f"{name}: a wildcard is tier 1 or a denial")
+        if entry.files or entry.terms_sha256 or entry.revision:
+            raise AllowlistFormatError(f"{name}: a wildcard takes no pin and no hash")
+    try:
+        tuple(Usage(usage) for usage in entry.usages)
+    except ValueError as error:
+        raise AllowlistFormatError(f"{name}: {error}") from error
