@@ -1,0 +1,334 @@
+"""Nothing survives: not a run, not its caller, not a launcher, not a leak."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lazycore.sandbox import (
+    BaseSandboxExecutor,
+    Guarantee,
+    LandlockSandboxExecutor,
+    LinuxNamespaceSandboxExecutor,
+    SandboxError,
+    SandboxLostError,
+    SandboxPolicy,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BACKENDS = {
+    "linux-namespace": LinuxNamespaceSandboxExecutor,
+    "landlock": LandlockSandboxExecutor,
+}
+
+
+@pytest.fixture(params=list(BACKENDS))
+def backend(request: pytest.FixtureRequest) -> type[BaseSandboxExecutor]:
+    chosen: type[BaseSandboxExecutor] = BACKENDS[request.param]
+    report = chosen.probe_for(frozenset())
+    if not report.available:
+        pytest.skip(f"the backend {chosen.name} cannot run here: {report.reason}")
+    return chosen
+
+
+def marked(mark: str) -> list[int]:
+    """Return the host's processes whose arguments hold a mark."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            words = (
+                Path(f"/proc/{name}/cmdline").read_bytes() if name.isdigit() else b""
+            )
+        except OSError:
+            continue
+        if mark.encode() in words and int(name) != os.getpid():
+            found.append(int(name))
+    return found
+
+
+def wait_until(condition: Callable[[], bool], *, limit_s: float = 20) -> bool:
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return condition()
+
+
+def launcher_pid(executor: BaseSandboxExecutor) -> int:
+    owned = executor._launcher._owned  # type: ignore[attr-defined]
+    return int(owned.process.pid)
+
+
+def open_executor(backend: type[BaseSandboxExecutor]) -> BaseSandboxExecutor:
+    return backend(allow_degraded=frozenset(Guarantee))
+
+
+def test_a_killed_launcher_is_replaced_for_the_next_run(
+    backend: type[BaseSandboxExecutor],
+) -> None:
+    with open_executor(backend) as executor:
+        executor.run_command(["true"], SandboxPolicy())
+        for _ in range(2):
+            first = launcher_pid(executor)
+            os.kill(first, signal.SIGKILL)
+            assert executor.run_command(["true"], SandboxPolicy()).returncode == 0
+            assert launcher_pid(executor) != first
+
+
+def test_a_launcher_killed_during_a_run_takes_the_run_with_it(
+    backend: type[BaseSandboxExecutor],
+) -> None:
+    mark = f"60.{random.randrange(10**9)}"
+    failed: list[BaseException] = []
+
+    def run(executor: BaseSandboxExecutor) -> None:
+        try:
+            executor.run_command(["sh", "-c", f"sleep {mark} & wait"], SandboxPolicy())
+        except SandboxError as error:
+            failed.append(error)
+
+    with open_executor(backend) as executor:
+        thread = threading.Thread(target=run, args=(executor,))
+        thread.start()
+        assert wait_until(lambda: len(marked(f"sleep\0{mark}")) == 1)
+        os.kill(launcher_pid(executor), signal.SIGKILL)
+        thread.join(20)
+        assert not thread.is_alive()
+        assert not failed or isinstance(failed[0], SandboxLostError)
+        assert wait_until(lambda: not marked(mark))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_caller_that_dies_takes_its_runs_with_it(
+    backend: type[BaseSandboxExecutor], how: signal.Signals
+) -> None:
+    mark = f"60.{random.randrange(10**9)}"
+    script = f"""
+        from lazycore.sandbox import *
+        from lazycore.sandbox import Guarantee
+        executor = {backend.__name__}(allow_degraded=frozenset(Guarantee))
+        executor.run_command(["sh", "-c", "setsid sleep {mark} & sleep {mark}"],
+                             SandboxPolicy())
+    """
+    caller = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)])
+    try:
+        assert wait_until(lambda: len(marked(f"sleep\0{mark}")) == 2)
+    finally:
+        caller.send_signal(how)
+        caller.wait()
+    assert wait_until(lambda: not marked(mark))
+
+
+def test_closing_ends_what_still_runs(backend: type[BaseSandboxExecutor]) -> None:
+    mark = f"60.{random.randrange(10**9)}"
+    executor = open_executor(backend)
+
+    def run() -> None:
+        with pytest.raises(SandboxError):
+            executor.run_command(["sh", "-c", f"exec sleep {mark}"], SandboxPolicy())
+
+    thread = threading.Thread(target=lambda: _quiet(run))
+    thread.start()
+    assert wait_until(lambda: len(marked(f"sleep\0{mark}")) == 1)
+    executor.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not marked(mark)
+
+
+def _quiet(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except BaseException:  # noqa: BLE001 - the run may end as a result instead
+        return
+
+
+def test_an_executor_that_is_dropped_ends_its_launcher(
+    backend: type[BaseSandboxExecutor],
+) -> None:
+    executor = open_executor(backend)
+    executor.run_command(["true"], SandboxPolicy())
+    pid = launcher_pid(executor)
+    del executor
+    gc.collect()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_an_interrupt_ends_the_run(backend: type[BaseSandboxExecutor]) -> None:
+    mark = f"60.{random.randrange(10**9)}"
+    with open_executor(backend) as executor:
+        executor.run_command(["true"], SandboxPolicy())
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            executor.run_command(["sh", "-c", f"sleep {mark} & wait"], SandboxPolicy())
+        timer.join()
+        assert wait_until(lambda: not marked(f"sleep\0{mark}"))
+        assert executor.run_command(["true"], SandboxPolicy()).returncode == 0
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_multiprocessing_children_run_sandboxes(
+    backend: type[BaseSandboxExecutor], method: str, folder: Path
+) -> None:
+    script = folder / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import multiprocessing
+            from lazycore.sandbox import *
+            def work(_):
+                degraded = frozenset(Guarantee)
+                with {backend.__name__}(allow_degraded=degraded) as executor:
+                    argv = ["sh", "-c", "exit 5"]
+                    return executor.run_command(argv, SandboxPolicy()).returncode
+            if __name__ == "__main__":
+                with multiprocessing.get_context({method!r}).Pool(2) as pool:
+                    print(pool.map(work, range(3)))
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == "[5, 5, 5]\n", done.stderr
+
+
+def test_a_forked_caller_gets_a_launcher_of_its_own(
+    backend: type[BaseSandboxExecutor],
+) -> None:
+    with open_executor(backend) as executor:
+        executor.run_command(["true"], SandboxPolicy())
+        parent = launcher_pid(executor)
+        pid = os.fork()
+        if not pid:
+            status = 1
+            try:
+                result = executor.run_command(["true"], SandboxPolicy())
+                own = launcher_pid(executor)
+                executor.close()
+                status = 0 if result.returncode == 0 and own != parent else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert launcher_pid(executor) == parent
+        assert executor.run_command(["true"], SandboxPolicy()).returncode == 0
+
+
+def soak(backend: type[BaseSandboxExecutor], *, runs: int, seed: int) -> None:
+    """Run with random timeouts, ends and kills; compare the host before and after."""
+    chance = random.Random(seed)
+    mark = f"60.{chance.randrange(10**9)}"
+    before = _host_state()
+    with open_executor(backend) as executor:
+        for _ in range(runs):
+            timeout_s = chance.choice([0.01, 0.03, 0.1, 5])
+            script = chance.choice(
+                [
+                    "true",
+                    "exit 7",
+                    f"sleep {mark}",
+                    f"setsid sleep {mark} & exit 0",
+                    f"(setsid sh -c 'sleep {mark} & sleep {mark}') & kill -9 $$",
+                    "while :; do :; done",
+                    "cat /dev/zero",
+                ]
+            )
+            if timeout_s == 5 and ("while" in script or script.startswith(("s", "c"))):
+                timeout_s = 0.05
+            policy = SandboxPolicy(timeout_s=timeout_s)
+            argv = ["sh", "-c", script]
+            if chance.random() < 0.1:
+                _run_and_kill_caller(backend, argv, chance.random() * 0.3)
+            elif chance.random() < 0.1:
+                timer = threading.Timer(
+                    chance.random() * 0.05, _kill_launcher, (executor,)
+                )
+                timer.start()
+                with contextlib.suppress(SandboxLostError):
+                    executor.run_command(argv, policy)
+                timer.join()
+            else:
+                executor.run_command(argv, policy)
+    assert wait_until(lambda: not marked(mark)), marked(mark)
+    assert wait_until(lambda: _host_state() == before), (before, _host_state())
+
+
+def _kill_launcher(executor: BaseSandboxExecutor) -> None:
+    try:
+        os.kill(launcher_pid(executor), signal.SIGKILL)
+    except (AttributeError, ProcessLookupError):
+        return
+
+
+def _run_and_kill_caller(
+    backend: type[BaseSandboxExecutor], argv: list[str], after_s: float
+) -> None:
+    script = (
+        "from lazycore.sandbox import *\n"
+        f"e = {backend.__name__}(allow_degraded=frozenset(Guarantee))\n"
+        f"e._held = frozenset()\ne._require = lambda policy: None\n"
+        f"e.run_command({argv!r}, SandboxPolicy(timeout_s=30))\n"
+    )
+    caller = subprocess.Popen([sys.executable, "-c", script])
+    try:
+        caller.wait(after_s)
+    except subprocess.TimeoutExpired:
+        caller.kill()
+        caller.wait()
+
+
+def _host_state() -> tuple[object, ...]:
+    return (
+        Path("/proc/self/mountinfo").read_text(),
+        len(os.listdir("/proc/self/fd")),
+        threading.active_count(),
+    )
+
+
+def test_forty_random_ends_leave_nothing(backend: type[BaseSandboxExecutor]) -> None:
+    soak(backend, runs=20, seed=20)
+
+
+@pytest.mark.slow
+def test_a_thousand_random_ends_leave_nothing(
+    backend: type[BaseSandboxExecutor],
+) -> None:
+    soak(backend, runs=500, seed=1000)
+
+
+def test_scratch_directories_are_not_left(folder: Path) -> None:
+    report = LandlockSandboxExecutor.probe_for(frozenset())
+    if not report.available:
+        pytest.skip(f"the backend landlock cannot run here: {report.reason}")
+    script = textwrap.dedent(
+        """
+        from lazycore.sandbox import *
+        with LandlockSandboxExecutor(allow_degraded=frozenset(Guarantee)) as e:
+            for _ in range(3):
+                e.run_command(["sh", "-c", "mkdir x; echo > x/y; sleep 9"],
+                              SandboxPolicy(timeout_s=0.05))
+        """
+    )
+    env = {**os.environ, "TMPDIR": str(folder)}
+    subprocess.run([sys.executable, "-c", script], env=env, check=True)
+    assert os.listdir(folder) == []
