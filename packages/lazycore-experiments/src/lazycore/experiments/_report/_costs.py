@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lazycore.experiments._reader import RunRecord
     from lazycore.experiments._report._detail import Detail
 
-__all__ = ["costs"]
+__all__ = ["Measured", "costs", "measure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,53 @@ _RESOURCES = (
 _RESAMPLES = 2_000
 
 
-def costs(record: RunRecord, detail: Detail) -> Markup | None:
-    """Return one table per arm and measured resource, or None when none was."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One resource of one arm, compared with the baseline on every benchmark."""
+
+    arm: str
+    resource: _Resource
+    pairs: Mapping[str, Sequence[tuple[float, float]]]
+    found: Mapping[str, PairedSummary]
+
+
+def measure(record: RunRecord) -> tuple[Measured, ...]:
+    """Compare what arms cost, once for all renderings."""
     study = record.study
-    tables = []
+    measured = []
     for arm in study.arms:
         if arm.name == study.baseline:
             continue
         for resource in _RESOURCES:
             pairs = pair_cells(record.rows, (study.baseline, arm.name), resource.field)
-            shown = dict(list(pairs.items())[: detail.rows])
-            if shown:
-                tables.append(_table(record, arm.title, resource, shown))
+            found = {
+                benchmark: summarise(
+                    [two - one for one, two in values],
+                    binary=False,
+                    one_seed=False,
+                    margin=None,
+                    confidence=study.analysis.confidence,
+                    resamples=_RESAMPLES,
+                    seed=(
+                        record.lock["study_sha256"],
+                        arm.name,
+                        resource.field,
+                        benchmark,
+                    ),
+                )
+                for benchmark, values in pairs.items()
+            }
+            measured.append(
+                Measured(arm=arm.title, resource=resource, pairs=pairs, found=found)
+            )
+    return tuple(measured)
+
+
+def costs(
+    record: RunRecord, measured: tuple[Measured, ...], detail: Detail
+) -> Markup | None:
+    """Return one table per arm and measured resource, or None when none was."""
+    tables = [_table(record, one, detail) for one in measured if one.pairs]
     if not tables:
         return None
     return element(
@@ -78,16 +113,10 @@ def _lead(record: RunRecord) -> str:
     )
 
 
-def _table(
-    record: RunRecord,
-    arm: str,
-    resource: _Resource,
-    pairs: Mapping[str, tuple[tuple[float, float], ...]],
-) -> Markup:
-    found = {
-        benchmark: _summary(record, resource, benchmark, values)
-        for benchmark, values in pairs.items()
-    }
+def _table(record: RunRecord, measured: Measured, detail: Detail) -> Markup:
+    arm, resource = measured.arm, measured.resource
+    pairs = dict(list(measured.pairs.items())[: detail.rows])
+    found = {benchmark: measured.found[benchmark] for benchmark in pairs}
     factor, unit = _axis_unit(found.values(), resource)
     marks = {
         benchmark: _mark(summary, factor, label=f"{resource.title}, {benchmark}")
@@ -187,23 +216,6 @@ def _numbers(
             data_value=repr(ratio or 0.0),
         ),
     ]
-
-
-def _summary(
-    record: RunRecord,
-    resource: _Resource,
-    benchmark: str,
-    values: Sequence[tuple[float, float]],
-) -> PairedSummary:
-    return summarise(
-        [b - a for a, b in values],
-        binary=False,
-        one_seed=False,
-        margin=None,
-        confidence=record.study.analysis.confidence,
-        resamples=_RESAMPLES,
-        seed=(record.lock["study_sha256"], resource.field, benchmark),
-    )
 
 
 def _signed(value: float, write: Callable[[float], str]) -> str:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._comparison import compare_run
-from lazycore.experiments._report._costs import costs
+from lazycore.experiments._report._costs import costs, measure
 from lazycore.experiments._report._detail import DETAILS, LIMIT_BYTES
 from lazycore.experiments._report._differences import differences
 from lazycore.experiments._report._page import page
@@ -48,11 +48,12 @@ def write_report(record: RunRecord, path: Path) -> None:
 def render(record: RunRecord, comparison: Comparison) -> bytes:
     """Return the document, with as much detail as the size allows."""
     data = b""
+    measured = measure(record)
     for detail in DETAILS:
         sections = [
             differences(comparison, detail),
             units(record, comparison, detail),
-            costs(record, detail),
+            costs(record, measured, detail),
             troubles(record, comparison, detail),
             methods(comparison),
             provenance(record),
