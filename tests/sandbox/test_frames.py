@@ -384,10 +384,10 @@ def test_an_exception_frame_of_other_nodes_is_refused() -> None:
 def test_reading_hostile_frames_holds_little_memory() -> None:
     import tracemalloc
 
-    size = 1 << 18
+    size = 1 << 16
     frames = [
         frame_of(b"l" + struct.pack("!I", size - 5) + b"N" * (size - 6)),
-        frame_of(b"l\0\0\xff\xff" * 50_000),
+        frame_of(b"l\0\0\xff\xff" * 12_000),
         frame_of((b"S\0\0\0\0" * (size // 5)).join((b"l\0\0\xff\xff", b""))),
     ]
     tracemalloc.start()

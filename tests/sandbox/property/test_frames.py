@@ -77,26 +77,26 @@ def read(payload: bytes, kind: int) -> None:
         encode(back, nonce=NONCE, limit_bytes=64 * LIMIT)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(values)
 def test_any_plain_value_survives_the_round_trip(value: object) -> None:
     frame = encode(value, nonce=NONCE, limit_bytes=LIMIT)
     assert decode(frame, nonce=NONCE, limit_bytes=LIMIT) == value
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.binary(max_size=400), st.integers(0, 2))
 def test_any_bytes_end_in_one_named_error(payload: bytes, kind: int) -> None:
     read(payload, kind)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(fragments, max_size=40).map(b"".join), st.integers(0, 1))
 def test_any_soup_of_nodes_ends_in_one_named_error(payload: bytes, kind: int) -> None:
     read(payload, kind)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(values, st.data())
 def test_any_damaged_frame_ends_in_one_named_error(
     value: object, data: st.DataObject
@@ -109,20 +109,28 @@ def test_any_damaged_frame_ends_in_one_named_error(
     read(bytes(payload), 0)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.binary(max_size=60))
 def test_any_bytes_without_a_header_end_in_one_named_error(frame: bytes) -> None:
     with pytest.raises(SandboxFrameError):
         decode(frame, nonce=NONCE, limit_bytes=LIMIT)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.text(st.characters(), max_size=500), st.integers(200, 2000))
 def test_any_exception_fits_any_limit(text: str, limit: int) -> None:
     frame = encode_exception(ValueError(text), nonce=NONCE, limit_bytes=limit)
     back = decode(frame, nonce=NONCE, limit_bytes=limit)
     assert isinstance(back, RaisedException)
     assert back.type_name == "ValueError"
+
+
+@pytest.mark.slow
+@settings(max_examples=5_000, deadline=None)
+@given(values)
+def test_five_thousand_values_survive_the_round_trip(value: object) -> None:
+    frame = encode(value, nonce=NONCE, limit_bytes=LIMIT)
+    assert decode(frame, nonce=NONCE, limit_bytes=LIMIT) == value
 
 
 @pytest.mark.slow
