@@ -15,6 +15,16 @@ if TYPE_CHECKING:
         Sensitivity,
         compare_run,
     )
+    from lazycore.experiments._driver import (
+        CONFIG_PATH_ENV,
+        CONFIG_SHA256_ENV,
+        REQUEST_PROTOCOL,
+        UNIT_INVENTORY_ENV,
+        UNIT_INVENTORY_SHA256_ENV,
+        MethodProcessExperimentDriver,
+        factory,
+    )
+    from lazycore.experiments._driver_config import DRIVER_PROTOCOL
     from lazycore.experiments._errors import (
         ArtifactError,
         BlockedError,
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
     )
     from lazycore.experiments._failures import FailureClass
     from lazycore.experiments._lock import HostPins, StudyLock, lock_study, pin_host
+    from lazycore.experiments._manifest import DiscoveryCell, DiscoveryManifest
     from lazycore.experiments._plan import Cell, arm_order, plan_cells
     from lazycore.experiments._power import minimum_detectable_effect
     from lazycore.experiments._reader import RunRecord, load_run
@@ -55,17 +66,24 @@ _HOMES = {
     "BenchmarkFailure": "_worker",
     "BlockedError": "_errors",
     "Blocker": "_blockers",
+    "CONFIG_PATH_ENV": "_driver",
+    "CONFIG_SHA256_ENV": "_driver",
     "CanonicalError": "_errors",
     "Cell": "_plan",
     "Comparison": "_comparison",
+    "DRIVER_PROTOCOL": "_driver_config",
+    "DiscoveryCell": "_manifest",
+    "DiscoveryManifest": "_manifest",
     "ExperimentError": "_errors",
     "ExternalDependencyError": "_errors",
     "FailureClass": "_failures",
     "FailureRow": "_results",
     "HostPins": "_lock",
     "JournalError": "_errors",
+    "MethodProcessExperimentDriver": "_driver",
     "PairedResult": "_comparison",
     "ProtocolError": "_errors",
+    "REQUEST_PROTOCOL": "_driver",
     "Reply": "_worker",
     "Request": "_worker",
     "ResultRow": "_results",
@@ -77,6 +95,8 @@ _HOMES = {
     "Study": "_study",
     "StudyError": "_errors",
     "StudyLock": "_lock",
+    "UNIT_INVENTORY_ENV": "_driver",
+    "UNIT_INVENTORY_SHA256_ENV": "_driver",
     "ValidationError": "_errors",
     "Verdict": "_verdict",
     "Verification": "_verify",
@@ -86,6 +106,7 @@ _HOMES = {
     "compare_run": "_comparison",
     "compare_runs": "_compare",
     "digest": "_canonical",
+    "factory": "_driver",
     "freeze": "_canonical",
     "init_study": "_scaffold",
     "load_run": "_reader",
@@ -101,6 +122,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "CONFIG_PATH_ENV",
+    "CONFIG_SHA256_ENV",
+    "DRIVER_PROTOCOL",
+    "REQUEST_PROTOCOL",
+    "UNIT_INVENTORY_ENV",
+    "UNIT_INVENTORY_SHA256_ENV",
     "AlgorithmFailure",
     "ArtifactError",
     "BenchmarkFailure",
@@ -109,12 +136,15 @@ __all__ = [
     "CanonicalError",
     "Cell",
     "Comparison",
+    "DiscoveryCell",
+    "DiscoveryManifest",
     "ExperimentError",
     "ExternalDependencyError",
     "FailureClass",
     "FailureRow",
     "HostPins",
     "JournalError",
+    "MethodProcessExperimentDriver",
     "PairedResult",
     "ProtocolError",
     "Reply",
@@ -137,6 +167,7 @@ __all__ = [
     "compare_run",
     "compare_runs",
     "digest",
+    "factory",
     "freeze",
     "init_study",
     "load_run",

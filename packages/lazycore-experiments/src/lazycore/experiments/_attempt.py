@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lazycore.experiments._study import Arm
     from lazycore.sandbox import BaseSandboxExecutor, SandboxResult, SandboxSession
 
-__all__ = ["CellOutcome", "Workers"]
+__all__ = ["CellOutcome", "RawAttempt", "Workers", "classify"]
 
 _METHOD = "wait4"
 # A server that can't load its worker fails the same way each time.
@@ -43,7 +43,7 @@ class CellOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Raw:
+class RawAttempt:
     """What the sandbox handed back, before it is judged."""
 
     reply: bytes | None
@@ -203,16 +203,16 @@ class Workers:
         except CanonicalError:  # the mask cut through the JSON's own syntax
             return "[masked]"
 
-    def _fresh(self, arm: Arm, data: bytes) -> _Raw:
+    def _fresh(self, arm: Arm, data: bytes) -> RawAttempt:
         result = self._executor.run_command(
             fresh_command(self._lock, self._snapshot, arm),
             self.policies[arm.name],
             input=data,
             reply_limit_bytes=self._lock.study.limits.response_bytes,
         )
-        return _classify(result, result.reply)
+        return classify(result, result.reply)
 
-    def _fork(self, arm: Arm, data: bytes) -> _Raw:
+    def _fork(self, arm: Arm, data: bytes) -> RawAttempt:
         from lazycore.sandbox import SandboxError
 
         session = self._session(arm)
@@ -224,7 +224,7 @@ class Workers:
                 raise
             return _classify_error(error, error.result)
         reply = result.value
-        return _classify(result, reply if isinstance(reply, bytes) else None)
+        return classify(result, reply if isinstance(reply, bytes) else None)
 
     def _key(self, arm: Arm) -> str:
         # Arms that start alike share a server: their parameters come by request.
@@ -281,7 +281,7 @@ class Workers:
             session.close()
 
 
-def _no_result(error: Exception, wall_s: float) -> _Raw:
+def _no_result(error: Exception, wall_s: float) -> RawAttempt:
     """Judge an attempt of which the sandbox has no result at all."""
     from lazycore.sandbox import SandboxCallableError, SandboxFrameError
 
@@ -290,7 +290,7 @@ def _no_result(error: Exception, wall_s: float) -> _Raw:
         failure = FailureClass.CRASH
     elif isinstance(error, SandboxFrameError):
         failure = FailureClass.PROTOCOL
-    return _Raw(
+    return RawAttempt(
         reply=None,
         failure_class=failure,
         message=f"{type(error).__name__}: {error}",
@@ -305,11 +305,11 @@ def _no_result(error: Exception, wall_s: float) -> _Raw:
     )
 
 
-def _classify_error(error: Exception, result: SandboxResult) -> _Raw:
+def _classify_error(error: Exception, result: SandboxResult) -> RawAttempt:
     """Judge an attempt whose callable raised or left no value."""
     from lazycore.sandbox import SandboxCallableError, SandboxFrameError
 
-    raw = _classify(result, None)
+    raw = classify(result, None)
     if raw.failure_class not in {None, FailureClass.CRASH}:
         return raw
     failure = FailureClass.CRASH
@@ -323,7 +323,8 @@ def _classify_error(error: Exception, result: SandboxResult) -> _Raw:
     return replace(raw, failure_class=failure, message=text)
 
 
-def _classify(result: SandboxResult, reply: bytes | None) -> _Raw:
+def classify(result: SandboxResult, reply: bytes | None) -> RawAttempt:
+    """Say what a sandboxed worker's end means."""
     kinds = {violation.kind for violation in result.violations}
     tail = result.stderr[-8192:].decode("utf-8", "replace").strip()
     reason, failure, message = "completed", None, None
@@ -347,7 +348,7 @@ def _classify(result: SandboxResult, reply: bytes | None) -> _Raw:
     if message is not None and tail:
         message = f"{message}: {tail}"
     code = result.returncode if result.signal is None else -result.signal
-    return _Raw(
+    return RawAttempt(
         reply=reply,
         failure_class=failure,
         message=message,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 __all__ = [
@@ -25,10 +26,15 @@ __all__ = [
 class ExperimentError(Exception):
     """Root of every error of this slice.
 
+    Attributes:
+        receipt: Resource receipt of the worker that was running, or None.
+
     Examples:
         >>> issubclass(StudyError, ExperimentError)
         True
     """
+
+    receipt: Mapping[str, object] | None = None
 
 
 class ValidationError(ExperimentError, ValueError):

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from lazycore.experiments._study import Arm
     from lazycore.sandbox import SandboxPolicy
 
-__all__ = ["LAUNCHER", "fresh_command", "import_path", "worker_policy"]
+__all__ = [
+    "FIXED_ENVIRONMENT",
+    "LAUNCHER",
+    "fresh_command",
+    "import_path",
+    "sdk_root",
+    "worker_policy",
+]
 
 LAUNCHER = """\
 import sys
@@ -45,7 +52,7 @@ exec(compile(module.pop("source"), module.pop("entry"), "exec"), module)
 """
 # One hash seed and one numerical thread: set order and sums do not depend on the
 # run or on the host's cores. Parallelism comes from slots.
-_FIXED = {
+FIXED_ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
     "MKL_NUM_THREADS": "1",
@@ -63,7 +70,7 @@ def import_path(snapshot: Path, arm: Arm) -> tuple[str, ...]:
     """Return what a worker imports from, first to last, before the stdlib."""
     entry = snapshot / PurePosixPath(arm.entrypoint).parent
     source = snapshot / "src"
-    folders = [entry, snapshot, *([source] if source.is_dir() else []), *_sdk_root()]
+    folders = [entry, snapshot, *([source] if source.is_dir() else []), *sdk_root()]
     folders += package_folders()
     return tuple(dict.fromkeys(str(folder) for folder in folders))
 
@@ -91,8 +98,8 @@ def worker_policy(
     defaults = ResourceLimits()
     passed = {name: environment[name] for name in arm.environment}
     return SandboxPolicy(
-        allowed_read_paths=(str(snapshot), *map(str, _sdk_root())),
-        env={**_FIXED, **passed, **(host_environment or {})},
+        allowed_read_paths=(str(snapshot), *map(str, sdk_root())),
+        env={**FIXED_ENVIRONMENT, **passed, **(host_environment or {})},
         cwd=str(snapshot),
         timeout_s=limits.wall_timeout_s,
         limits=ResourceLimits(
@@ -125,7 +132,7 @@ def fresh_command(lock: StudyLock, snapshot: Path, arm: Arm) -> list[str]:
     ]
 
 
-def _sdk_root() -> tuple[Path, ...]:
+def sdk_root() -> tuple[Path, ...]:
     """Return the folder that holds the worker SDK, unless it is a package folder."""
     root = Path(os.path.realpath(__file__)).parents[2]
     return () if root in package_folders() else (root,)

@@ -131,7 +131,12 @@ def build_request(
 
 
 def read_response(
-    data: bytes, *, request_hash: str, cell: Cell, metrics: frozenset[str], limit: int
+    data: bytes,
+    *,
+    request_hash: str,
+    cell: Cell,
+    metrics: frozenset[str] | None,
+    limit: int,
 ) -> Response:
     """Check a response against the protocol.
 
@@ -139,7 +144,8 @@ def read_response(
         data: What the worker wrote.
         request_hash: The request it must answer.
         cell: The cell of the request.
-        metrics: The declared metric names; exactly these must be there.
+        metrics: The declared metric names; exactly these must be there. None
+            accepts any, at least one.
         limit: Longest accepted response in bytes.
 
     Raises:
@@ -197,7 +203,7 @@ def _object(value: object, names: frozenset[str], where: str) -> dict[str, Any]:
 
 
 def _outcome(
-    fields: dict[str, Any], metrics: frozenset[str], where: str
+    fields: dict[str, Any], metrics: frozenset[str] | None, where: str
 ) -> UnitOutcome:
     failure = fields["failure"]
     if fields["status"] == "failed":
@@ -219,7 +225,12 @@ def _outcome(
         raise ProtocolError(f"{where}: status is neither 'succeeded' nor 'failed'")
     if failure is not None:
         raise ProtocolError(f"{where} succeeded, so failure is null")
-    values = _object(fields["metrics"], metrics, f"{where}: metrics")
+    values = fields["metrics"]
+    names = metrics
+    if names is None:
+        found = values if isinstance(values, dict) else {}
+        names = frozenset(found) or frozenset({"any metric"})
+    values = _object(values, names, f"{where}: metrics")
     for name, value in values.items():
         if type(value) not in {int, float} or not math.isfinite(value):
             raise ProtocolError(f"{where}: metric {name} is no finite number")

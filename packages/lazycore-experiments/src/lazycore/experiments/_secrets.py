@@ -11,13 +11,16 @@ import base64
 import html
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from lazycore.experiments._errors import ValidationError
 
-__all__ = ["Redactor", "encoded_forms"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Redactor", "encoded_forms", "require_secret_free"]
 
 # A shorter value occurs by chance; its base64 would match ordinary words.
 _SHORTEST = 4
@@ -32,6 +35,7 @@ _SHAPES = (
     rb"(?<=://)[^/\s:@]{1,64}:[^/\s:@]{1,64}(?=@)",
     rb"(?i:[?&](?:token|api_key|apikey|access_token|signature)=)[^&\s\"']{8,}",
 )
+_SHAPE = re.compile(b"|".join(b"(?:%s)" % shape for shape in _SHAPES))
 
 
 def encoded_forms(secret: str) -> frozenset[bytes]:
@@ -136,7 +140,6 @@ class Redactor:
         self._known = (
             re.compile(b"|".join(map(re.escape, ordered))) if ordered else None
         )
-        self._shapes = re.compile(b"|".join(b"(?:%s)" % shape for shape in _SHAPES))
 
     def find(self, data: bytes) -> str | None:
         """Return the name of a variable whose value occurs in the bytes, or None."""
@@ -149,9 +152,51 @@ class Redactor:
         """Return the bytes without known secrets and credential shapes."""
         if self._known is not None:
             data = self._known.sub(b"[removed]", data)
-        return self._shapes.sub(b"[masked]", data)
+        return _SHAPE.sub(b"[masked]", data)
 
     def text(self, text: str, *, limit: int = 2048) -> str:
         """Return text without secrets, at most so many characters, from its end."""
         cleaned = self.clean(text.encode("utf-8", "replace")).decode("utf-8", "replace")
         return cleaned if len(cleaned) <= limit else "…" + cleaned[1 - limit :]
+
+
+_SECRET_FIELDS = frozenset(
+    {
+        "access_token",
+        "api_key",
+        "apikey",
+        "auth_token",
+        "authorization",
+        "bearer_token",
+        "client_secret",
+        "credentials",
+        "passphrase",
+        "password",
+        "private_key",
+        "secret",
+        "secret_key",
+    }
+)
+
+
+def require_secret_free(value: object, path: str = "$") -> None:
+    """Refuse a document that names a secret field or holds a credential's shape.
+
+    Args:
+        value: JSON-able data.
+        path: Where it lies, for the message; the value itself is never shown.
+
+    Raises:
+        ValidationError: Names the path of the hit.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            name = str(key).casefold().replace("-", "_")
+            if name in _SECRET_FIELDS:
+                raise ValidationError(f"{path}: a field is named like a secret")
+            require_secret_free(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            require_secret_free(item, f"{path}[{index}]")
+    elif isinstance(value, str) and _SHAPE.search(value.encode("utf-8", "replace")):
+        raise ValidationError(f"{path}: holds what looks like a credential")
