@@ -214,6 +214,26 @@ def test_rows_in_any_order_give_the_same_comparison(make_record: MakeRecord) -> 
     assert backward == forward
 
 
+def test_a_binary_metric_beyond_one_gets_no_bound(make_record: MakeRecord) -> None:
+    record = make_record(
+        {"bench": {f"u{i}": [(7.0, 7.0)] for i in range(30)}}, metric=BINARY
+    )
+    (result,) = compare_run(record).results
+    assert result.interval is None
+    assert result.verdict is Verdict.NO_DIFFERENCE
+
+
+def test_the_headline_of_many_benchmarks_stays_a_sentence(
+    make_record: MakeRecord,
+) -> None:
+    record = make_record(
+        {f"b{i:02d}": binary(3, 3, 9) for i in range(40)}, metric=BINARY
+    )
+    assert compare_run(record).headline == (
+        "candidate: no difference shown on b00, b01, b02, b03, b04 and 35 more."
+    )
+
+
 def test_json_holds_everything_but_the_units(make_record: MakeRecord) -> None:
     record = make_record({"bench": binary(20, 11, 30)}, metric=BINARY)
     document = json.loads(json.dumps(compare_run(record).to_json()))

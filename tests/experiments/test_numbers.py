@@ -6,6 +6,7 @@ from lazycore.experiments._numbers import (
     MINUS,
     amount,
     bytes_text,
+    clipped,
     duration,
     joined,
     level_text,
@@ -92,3 +93,12 @@ def test_counts_and_lists_read_as_sentences() -> None:
     assert joined([]) == ""
     assert joined(["a", "b"]) == "a and b"
     assert joined(["a", "b", "c"]) == "a, b and c"
+    assert joined(list("abcdef")) == "a, b, c, d, e and f"
+    assert joined(list("abcdefg")) == "a, b, c, d, e and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"), [(5, "abcde"), (4, "abc…"), (1, "…"), (0, "…")]
+)
+def test_a_long_text_is_cut_with_an_ellipsis(limit: int, shown: str) -> None:
+    assert clipped("abcde", limit) == shown

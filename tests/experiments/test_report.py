@@ -3,6 +3,7 @@ from __future__ import annotations
 import html.parser
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -168,7 +169,7 @@ def test_nothing_is_loaded_and_scripts_are_pinned(make_record: MakeRecord) -> No
     "size",
     [
         pytest.param((1, 2_000, 3), id="many units"),
-        pytest.param((24, 60, 1), id="many benchmarks"),
+        pytest.param((24, 60, 1), id="many benchmarks", marks=pytest.mark.slow),
         pytest.param((200, 3, 1), id="hundreds of benchmarks"),
     ],
 )
@@ -186,6 +187,23 @@ def test_a_large_run_still_fits_one_small_file(
         for b in range(benchmarks)
     }
     record = make_record(values, output={"text": "word " * 400})
+    data = pages(record)
+    assert len(data) <= 300_000
+    outline(data)
+
+
+def test_names_of_any_length_still_fit(make_record: MakeRecord) -> None:
+    long = "long " * 20_000
+    values: dict[str, list[tuple[float | None, float | None]]]
+    values = {f"{long}{i}": [(0.0, None if i % 2 else 1.0)] for i in range(12)}
+    record = make_record(
+        {long: values},
+        metric=Metric(name="accuracy", title=long, kind="binary", primary=True),
+        titles=(long, long, long),
+        output={long: long},
+    )
+    many = {f"key-{i}": long for i in range(500)}
+    record = replace(record, provenance=many)
     data = pages(record)
     assert len(data) <= 300_000
     outline(data)

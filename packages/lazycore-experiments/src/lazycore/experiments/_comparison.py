@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._multiplicity import benjamini_hochberg, holm
+from lazycore.experiments._numbers import clipped
 from lazycore.experiments._paired_summary import PairedSummary, summarise
 from lazycore.experiments._pairing import (
     FailedArms,
@@ -31,6 +32,9 @@ __all__ = [
     "compare_rows",
     "compare_run",
 ]
+
+# Titles are for people; names and ids stay whole.
+_TITLE = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +275,7 @@ def _one(
     def summary(units: Sequence[PairedUnit], name: str) -> PairedSummary:
         return summarise(
             [unit.difference for unit in units],
-            binary=metric.kind == "binary",
+            binary=metric.kind == "binary" and _within_one(units),
             one_seed=all(len(unit.cells) == 1 for unit in units),
             margin=metric.equivalence_margin,
             confidence=study.analysis.confidence,
@@ -289,14 +293,14 @@ def _one(
     gains = [sign * unit.difference for unit in units]
     name, _, slot = benchmark.partition("@")
     titles = {b.id: b.title for b in study.benchmarks}
-    title = titles.get(name, name)
+    title = clipped(titles.get(name, name), _TITLE)
     return PairedResult(
         arm=arm,
-        arm_title=study.arm(arm).title,
+        arm_title=clipped(study.arm(arm).title, _TITLE),
         benchmark=benchmark,
         benchmark_title=f"{title} ({slot})" if slot else title,
         metric=metric.name,
-        metric_title=metric.title,
+        metric_title=clipped(metric.title, _TITLE),
         kind=metric.kind,
         goal=metric.goal,
         primary=metric.primary,
@@ -404,6 +408,11 @@ def _corrected(found: list[PairedResult], *, alpha: float) -> list[PairedResult]
             )
         )
     return results
+
+
+def _within_one(units: Sequence[PairedUnit]) -> bool:
+    """Return whether no single difference can be larger than 1."""
+    return all(0 <= unit.baseline <= 1 and 0 <= unit.candidate <= 1 for unit in units)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = [
     "amount",
     "bytes_text",
+    "clipped",
     "duration",
     "joined",
     "level_text",
@@ -75,8 +76,18 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def joined(names: Sequence[str]) -> str:
-    """Join names as a sentence does."""
+def clipped(shown: str, limit: int) -> str:
+    """Return a text of at most so many characters; an ellipsis marks the cut."""
+    if len(shown) <= limit:
+        return shown
+    return shown[: max(0, limit - 1)] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def joined(names: Sequence[str], *, most: int = 6) -> str:
+    """Join names as a sentence does; of very many, name some and count the rest."""
+    if len(names) > most:
+        kept = names[: most - 1]
+        return f"{', '.join(kept)} and {len(names) - len(kept):,} more"
     if len(names) < 3:
         return " and ".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"

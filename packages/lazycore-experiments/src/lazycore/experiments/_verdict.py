@@ -35,6 +35,16 @@ class Verdict(StrEnum):
     """No pair of results exists."""
 
 
+_CLAUSES = {
+    Verdict.HELPS: "helps on",
+    Verdict.HARMS: "harms on",
+    Verdict.EQUIVALENT: "is equivalent within the margin on",
+    Verdict.NO_DIFFERENCE: "no difference shown on",
+    Verdict.NOT_MEASURED: "not measured on",
+}
+_CLAIMS = {Verdict.HELPS, Verdict.HARMS, Verdict.EQUIVALENT}
+
+
 def judge(
     *,
     gain: float | None,
@@ -101,30 +111,28 @@ def headline(results: Sequence[PairedResult], *, interim: bool) -> str:
         results: The primary comparisons.
         interim: Whether cells are still missing.
     """
-    parts = []
-    arms = list(dict.fromkeys(result.arm_title for result in results))
-    for arm in arms:
-        clauses = []
-        mine = [result for result in results if result.arm_title == arm]
-        for verdict, words in (
-            (Verdict.HELPS, "helps on"),
-            (Verdict.HARMS, "harms on"),
-            (Verdict.EQUIVALENT, "is equivalent within the margin on"),
-            (Verdict.NO_DIFFERENCE, "no difference shown on"),
-            (Verdict.NOT_MEASURED, "not measured on"),
-        ):
-            places = [_place(r, mine) for r in mine if r.verdict is verdict]
-            if places:
-                clauses.append(f"{words} {joined(places)}")
-        text = (
-            f"{arm} {clauses[0]}" if clauses[0][0] in "hi" else f"{arm}: {clauses[0]}"
-        )
-        text = "; ".join([text, *clauses[1:]])
-        if not any(r.verdict is Verdict.HARMS for r in mine):
-            text += "; no harm shown" if len(clauses) > 1 else ""
-        parts.append(f"{text}.")
+    arms = dict.fromkeys(result.arm for result in results)
+    parts = [_about([r for r in results if r.arm == arm]) for arm in arms]
     prefix = "Interim look, no verdict is final: " if interim else ""
     return prefix + " ".join(parts)
+
+
+def _about(results: Sequence[PairedResult]) -> str:
+    """Return the clauses about one arm, the strongest claim first."""
+    claims: list[str] = []
+    rest: list[str] = []
+    for verdict, words in _CLAUSES.items():
+        places = [_place(r, results) for r in results if r.verdict is verdict]
+        if places:
+            clauses = claims if verdict in _CLAIMS else rest
+            clauses.append(f"{words} {joined(places)}")
+    arm = results[0].arm_title
+    text = "; ".join([*claims, *rest])
+    if len(claims) + len(rest) > 1 and not any(
+        result.verdict is Verdict.HARMS for result in results
+    ):
+        text += "; no harm shown"
+    return f"{arm} {text}." if claims else f"{arm}: {text}."
 
 
 def _place(result: PairedResult, results: Sequence[PairedResult]) -> str:

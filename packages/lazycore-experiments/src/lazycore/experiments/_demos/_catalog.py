@@ -82,7 +82,13 @@ def prepare(name: str, folder: Path) -> Path:
     source = _HERE / name.replace("-", "_")
     for file in demo.files:
         _write(folder / file, (source / file).read_text(encoding="utf-8"))
-    demo.write(folder)
+    try:
+        demo.write(folder)
+    except FileNotFoundError as error:
+        raise ExternalDependencyError(
+            f"the demo {name} reads {error.filename}, which the installed package does "
+            f"not have: {demo.install}"
+        ) from error
     return folder / "study.toml"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lazycore.experiments._numbers import MINUS, bytes_text, duration, plural
+from lazycore.experiments._numbers import MINUS, bytes_text, clipped, duration, plural
 from lazycore.experiments._paired_summary import PairedSummary, summarise
 from lazycore.experiments._pairing import pair_cells
 from lazycore.experiments._plan import arm_order
@@ -75,7 +75,12 @@ def measure(record: RunRecord) -> tuple[Measured, ...]:
                 for benchmark, values in pairs.items()
             }
             measured.append(
-                Measured(arm=arm.title, resource=resource, pairs=pairs, found=found)
+                Measured(
+                    arm=clipped(arm.title, 120),
+                    resource=resource,
+                    pairs=pairs,
+                    found=found,
+                )
             )
     return tuple(measured)
 
@@ -176,7 +181,7 @@ def _place(record: RunRecord, benchmark: str, clusters: int) -> tuple[object, Ma
     """Return a benchmark's title and how many clusters of how many seeds it has."""
     name, _, slot = benchmark.partition("@")
     found = next((b for b in record.study.benchmarks if b.id == name), None)
-    title = found.title if found and not slot else benchmark
+    title = clipped(found.title if found and not slot else benchmark, 120)
     noun = "block" if found and found.block_size > 1 else "unit"
     seeds = len(record.study.seeds)
     times = f" \N{MULTIPLICATION SIGN} {plural(seeds, 'seed')}" if seeds > 1 else ""

@@ -7,7 +7,7 @@ import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from lazycore.experiments._numbers import duration, plural
+from lazycore.experiments._numbers import clipped, duration, plural
 from lazycore.experiments._report._differences import tone
 from lazycore.experiments._report._markup import Markup, element, join
 from lazycore.experiments._report._provenance import digest_text, verify_command
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
+_TITLE = 200
+
 
 def page(record: RunRecord, comparison: Comparison, sections: Sequence[object]) -> str:
     """Return the whole document."""
@@ -28,7 +30,7 @@ def page(record: RunRecord, comparison: Comparison, sections: Sequence[object]) 
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     )
-    title = record.study.title or record.study.id
+    title = clipped(record.study.title or record.study.id, _TITLE)
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -84,8 +86,10 @@ def _opening(record: RunRecord, comparison: Comparison) -> Markup:
             element("span", study.id),
             class_="eyebrow",
         ),
-        element("h1", study.title or study.id),
-        element("p", study.question, class_="question") if study.question else None,
+        element("h1", clipped(study.title or study.id, _TITLE)),
+        element("p", clipped(study.question, 2 * _TITLE), class_="question")
+        if study.question
+        else None,
         element(
             "div",
             element("p", comparison.headline, class_="headline"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from lazycore.experiments._numbers import duration, plural
+from lazycore.experiments._numbers import clipped, duration, plural
 from lazycore.experiments._report._markup import Markup, element
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["digest_text", "methods", "provenance", "verify_command"]
 
 _LONGEST = 400
+_MOST_FACTS = 80
 
 
 def methods(comparison: Comparison) -> Markup:
@@ -122,7 +124,7 @@ def provenance(record: RunRecord) -> Markup:
             (f"Model slot {m.slot}", f"{m.checkpoint}, {m.license}, tier {m.tier}")
             for m in study.models
         ],
-        *[(name.replace("_", " "), value) for name, value in _flat(record.provenance)],
+        *islice(_flat(record.provenance), _MOST_FACTS),
     ]
     rows = [
         element("tr", element("th", name, scope="row"), element("td", value))
@@ -164,20 +166,14 @@ def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, 
     """Yield leaf values under dotted names; lists are joined."""
     for key in sorted(value):
         item = value[key]
-        name = f"{prefix}{key}"
+        name = prefix + clipped(str(key).replace("_", " "), 80)
         if isinstance(item, Mapping):
             yield from _flat(item, f"{name} \N{MIDDLE DOT} ")
         elif isinstance(item, list | tuple):
             shown = ", ".join(str(part) for part in item)
-            yield name, _short(shown or "none")
+            yield name, clipped(shown or "none", _LONGEST)
         else:
-            yield name, _short("unknown" if item is None else str(item))
-
-
-def _short(shown: str) -> str:
-    if len(shown) <= _LONGEST:
-        return shown
-    return shown[: _LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}"
+            yield name, clipped("unknown" if item is None else str(item), _LONGEST)
 
 
 def _size(value: float | None, kind: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lazycore.experiments._numbers import amount, p_text, plural, span
+from lazycore.experiments._numbers import amount, clipped, joined, p_text, plural, span
 from lazycore.experiments._report._markup import Markup, element
 
 if TYPE_CHECKING:
@@ -70,15 +70,11 @@ def _listed(record: RunRecord, detail: Detail) -> Markup:
             "tr",
             element("td", row.failure_class),
             element("td", row.arm),
-            element("td", row.benchmark),
-            element(
-                "td",
-                ", ".join(row.units[:3])
-                + (" \N{HORIZONTAL ELLIPSIS}" if len(row.units) > 3 else ""),
-            ),
+            element("td", clipped(row.benchmark, 80)),
+            element("td", clipped(joined(row.units, most=3), 120)),
             element("td", str(row.seed), class_="number"),
             element("td", str(row.attempt), class_="number"),
-            element("td", row.message[: detail.output or 80], class_="message"),
+            element("td", clipped(row.message, detail.output or 80), class_="message"),
         )
         for row in shown
     ]

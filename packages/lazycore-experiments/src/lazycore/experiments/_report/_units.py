@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from lazycore.experiments._numbers import level_text, plural
+from lazycore.experiments._numbers import clipped, level_text, plural
 from lazycore.experiments._report._differences import tone
 from lazycore.experiments._report._markup import Markup, element, join
 from lazycore.experiments._report._scatter import scatter
@@ -150,7 +150,7 @@ def _list(
         rows.append(
             element(
                 "tr",
-                element("th", unit.unit, scope="row"),
+                element("th", clipped(unit.unit, detail.output), scope="row"),
                 element(
                     "td",
                     "better" if sign * unit.difference > 0 else "worse",
@@ -250,7 +250,13 @@ def _pairs(answer: Mapping[str, object], limit: int) -> Markup:
         if value in ([], {}, "", None):
             continue
         parts.append(
-            element("span", element("i", key), " ", _plain(value, limit), class_="pair")
+            element(
+                "span",
+                element("i", clipped(key, limit)),
+                " ",
+                _plain(value, limit),
+                class_="pair",
+            )
         )
     return join(parts) if parts else Markup()
 
@@ -264,6 +270,4 @@ def _plain(value: object, limit: int) -> Markup:
         shown = ", ".join(value)
     else:
         shown = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    if len(shown) > limit:
-        shown = shown[: max(0, limit - 1)] + "\N{HORIZONTAL ELLIPSIS}"
-    return join(shown)
+    return join(clipped(shown, limit))

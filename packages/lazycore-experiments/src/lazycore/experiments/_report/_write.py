@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._comparison import compare_run
+from lazycore.experiments._lock import write_atomically
 from lazycore.experiments._report._costs import costs, measure
 from lazycore.experiments._report._detail import DETAILS, LIMIT_BYTES
 from lazycore.experiments._report._differences import differences
@@ -40,9 +40,7 @@ def write_report(record: RunRecord, path: Path) -> None:
         ...     write_report(load_run(run), run / "report.html")
     """
     data = render(record, compare_run(record))
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_bytes(data)
-    partial.replace(path)
+    write_atomically(path, data)
 
 
 def render(record: RunRecord, comparison: Comparison) -> bytes:
