@@ -9,12 +9,7 @@ if TYPE_CHECKING:
     from lazycore.experiments._blockers import Blocker
     from lazycore.experiments._canonical import canonical, digest, freeze
     from lazycore.experiments._compare import RunDifference, compare_runs
-    from lazycore.experiments._comparison import (
-        Comparison,
-        PairedResult,
-        Sensitivity,
-        compare_run,
-    )
+    from lazycore.experiments._comparison import compare_run
     from lazycore.experiments._driver import (
         CONFIG_PATH_ENV,
         CONFIG_SHA256_ENV,
@@ -41,6 +36,11 @@ if TYPE_CHECKING:
     from lazycore.experiments._failures import FailureClass
     from lazycore.experiments._lock import HostPins, StudyLock, lock_study, pin_host
     from lazycore.experiments._manifest import DiscoveryCell, DiscoveryManifest
+    from lazycore.experiments._paired_result import (
+        Comparison,
+        PairedResult,
+        Sensitivity,
+    )
     from lazycore.experiments._plan import Cell, arm_order, plan_cells
     from lazycore.experiments._power import minimum_detectable_effect
     from lazycore.experiments._reader import RunRecord, load_run
@@ -70,7 +70,7 @@ _HOMES = {
     "CONFIG_SHA256_ENV": "_driver",
     "CanonicalError": "_errors",
     "Cell": "_plan",
-    "Comparison": "_comparison",
+    "Comparison": "_paired_result",
     "DRIVER_PROTOCOL": "_driver_config",
     "DiscoveryCell": "_manifest",
     "DiscoveryManifest": "_manifest",
@@ -81,7 +81,7 @@ _HOMES = {
     "HostPins": "_lock",
     "JournalError": "_errors",
     "MethodProcessExperimentDriver": "_driver",
-    "PairedResult": "_comparison",
+    "PairedResult": "_paired_result",
     "ProtocolError": "_errors",
     "REQUEST_PROTOCOL": "_driver",
     "Reply": "_worker",
@@ -91,7 +91,7 @@ _HOMES = {
     "RunDifference": "_compare",
     "RunObserver": "_runner",
     "RunRecord": "_reader",
-    "Sensitivity": "_comparison",
+    "Sensitivity": "_paired_result",
     "Study": "_study",
     "StudyError": "_errors",
     "StudyLock": "_lock",

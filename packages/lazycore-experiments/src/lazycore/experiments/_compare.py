@@ -9,7 +9,7 @@ from lazycore.experiments._comparison import compare_run
 from lazycore.experiments._numbers import amount, plural
 
 if TYPE_CHECKING:
-    from lazycore.experiments._comparison import PairedResult
+    from lazycore.experiments._paired_result import PairedResult
     from lazycore.experiments._reader import RunRecord
     from lazycore.experiments._results import ResultRow
 

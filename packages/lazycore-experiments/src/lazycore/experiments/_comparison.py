@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._multiplicity import benjamini_hochberg, holm
 from lazycore.experiments._numbers import clipped
+from lazycore.experiments._paired_result import Comparison, PairedResult, Sensitivity
 from lazycore.experiments._paired_summary import PairedSummary, summarise
 from lazycore.experiments._pairing import (
     FailedArms,
@@ -16,7 +17,7 @@ from lazycore.experiments._pairing import (
     index_rows,
     pair_units,
 )
-from lazycore.experiments._verdict import Verdict, headline, judge, sentence
+from lazycore.experiments._verdict import Verdict, headline, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,162 +27,12 @@ if TYPE_CHECKING:
     from lazycore.experiments._study import Metric, Study
 
 __all__ = [
-    "Comparison",
-    "PairedResult",
-    "Sensitivity",
     "compare_rows",
     "compare_run",
 ]
 
 # Titles are for people; names and ids stay whole.
 _TITLE = 120
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sensitivity:
-    """The same comparison under another treatment of failed or retried arms.
-
-    Attributes:
-        name: ``score``, ``drop-pair``, ``worst-case`` or ``without retried units``.
-        units: Units that count.
-        difference: Mean paired difference, or None without a unit.
-        interval: Its interval, or None.
-        p_value: p of "no difference", not corrected, or None.
-        declared: Whether the study declared this policy: the verdict rests on it.
-    """
-
-    name: str
-    units: int
-    difference: float | None
-    interval: tuple[float, float] | None
-    p_value: float | None
-    declared: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairedResult:
-    """One arm against the baseline on one benchmark and metric.
-
-    Attributes:
-        arm: Name of the arm.
-        arm_title: What people read.
-        benchmark: Benchmark id as in the rows.
-        benchmark_title: What people read.
-        metric: Metric name.
-        metric_title: What people read.
-        kind: ``binary`` or ``real``.
-        goal: ``maximize`` or ``minimize``.
-        primary: Whether it belongs to the declared family.
-        verdict: What was shown; of a metric that is not primary, exploratory.
-        units: Clusters that count.
-        seeds: Replicates inside a unit.
-        failed_pairs: Pairs in which an arm failed.
-        baseline_mean: Mean over the units.
-        candidate_mean: Mean over the units.
-        difference: Candidate minus baseline, whatever the goal.
-        interval: Cluster-bootstrap interval of the difference, or None.
-        confidence: Level of the interval.
-        interval_method: How the interval was made.
-        p_value: p of "no difference", or None without a unit.
-        p_adjusted: The same corrected: Holm over the primaries,
-            Benjamini-Hochberg over the rest.
-        p_method: How the p was made.
-        mcnemar_p: Exact McNemar p of a one-seed binary metric, or None.
-        wilcoxon_p: Secondary signed-rank p, or None.
-        wins: Units on which the arm was better.
-        ties: Units without a difference.
-        losses: Units on which the arm was worse.
-        margin: Declared equivalence margin, or None.
-        equivalence_p: p of "as large as the margin", Holm-corrected, or None.
-        within_margin: Whether that p is at most alpha.
-        detectable: Difference that so many units with this spread show with 80 %
-            power, or None.
-        sensitivity: Other treatments of failed and retried arms.
-        paired: The units behind it.
-    """
-
-    arm: str
-    arm_title: str
-    benchmark: str
-    benchmark_title: str
-    metric: str
-    metric_title: str
-    kind: str
-    goal: str
-    primary: bool
-    verdict: Verdict
-    units: int
-    seeds: int
-    failed_pairs: int
-    baseline_mean: float | None
-    candidate_mean: float | None
-    difference: float | None
-    interval: tuple[float, float] | None
-    confidence: float
-    interval_method: str
-    p_value: float | None
-    p_adjusted: float | None
-    p_method: str
-    mcnemar_p: float | None
-    wilcoxon_p: float | None
-    wins: int
-    ties: int
-    losses: int
-    margin: float | None
-    equivalence_p: float | None
-    within_margin: bool
-    detectable: float | None
-    sensitivity: tuple[Sensitivity, ...]
-    paired: tuple[PairedUnit, ...]
-
-    @property
-    def sentence(self) -> str:
-        """The verdict with its evidence."""
-        return sentence(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """All comparisons of a run.
-
-    Attributes:
-        results: Primary comparisons first, in the study's order.
-        headline: One sentence over the primaries.
-        interim: Whether the run is not complete, so that no p holds its level.
-        alpha: Level of the family.
-        failed_arms: The declared policy.
-        resamples: Bootstrap and permutation draws.
-    """
-
-    results: tuple[PairedResult, ...]
-    headline: str
-    interim: bool
-    alpha: float
-    failed_arms: str
-    resamples: int
-
-    @property
-    def primary(self) -> tuple[PairedResult, ...]:
-        """The comparisons that the headline rests on."""
-        return tuple(result for result in self.results if result.primary)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything but the units as JSON-able data."""
-        results = []
-        for result in self.results:
-            document = asdict(replace(result, paired=()))
-            del document["paired"]
-            document["verdict"] = result.verdict.value
-            document["sentence"] = result.sentence
-            results.append(document)
-        return {
-            "headline": self.headline,
-            "interim": self.interim,
-            "alpha": self.alpha,
-            "failed_arms": self.failed_arms,
-            "resamples": self.resamples,
-            "results": results,
-        }
 
 
 def compare_run(record: RunRecord) -> Comparison:

@@ -25,7 +25,7 @@ from lazycore.experiments._verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lazycore.experiments._comparison import PairedResult
+    from lazycore.experiments._paired_result import PairedResult
     from lazycore.experiments._reader import RunRecord
 
 __all__ = ["print_verdict", "progress"]

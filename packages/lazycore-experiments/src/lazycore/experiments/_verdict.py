@@ -10,7 +10,7 @@ from lazycore.experiments._numbers import amount, joined, p_text, plural, span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazycore.experiments._comparison import PairedResult
+    from lazycore.experiments._paired_result import PairedResult
 
 __all__ = ["Verdict", "headline", "judge", "sentence"]
 

@@ -12,7 +12,7 @@ from lazycore.experiments._verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazycore.experiments._comparison import Comparison, PairedResult
+    from lazycore.experiments._paired_result import Comparison, PairedResult
     from lazycore.experiments._report._detail import Detail
     from lazycore.experiments._report._scale import Scale
 

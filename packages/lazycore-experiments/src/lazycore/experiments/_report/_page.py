@@ -15,7 +15,7 @@ from lazycore.experiments._report._provenance import digest_text, verify_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lazycore.experiments._comparison import Comparison
+    from lazycore.experiments._paired_result import Comparison
     from lazycore.experiments._reader import RunRecord
 
 __all__ = ["page"]

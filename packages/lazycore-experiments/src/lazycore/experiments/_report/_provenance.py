@@ -13,7 +13,7 @@ from lazycore.experiments._report._markup import Markup, element
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lazycore.experiments._comparison import Comparison
+    from lazycore.experiments._paired_result import Comparison
     from lazycore.experiments._reader import RunRecord
 
 __all__ = ["digest_text", "methods", "provenance", "verify_command"]

@@ -11,7 +11,7 @@ from lazycore.experiments._report._markup import Markup, element
 from lazycore.experiments._report._scale import Scale, nice_scale
 
 if TYPE_CHECKING:
-    from lazycore.experiments._comparison import PairedResult
+    from lazycore.experiments._paired_result import PairedResult
 
 __all__ = ["scatter"]
 

@@ -9,7 +9,7 @@ from lazycore.experiments._numbers import amount, clipped, joined, p_text, plura
 from lazycore.experiments._report._markup import Markup, element
 
 if TYPE_CHECKING:
-    from lazycore.experiments._comparison import Comparison, PairedResult
+    from lazycore.experiments._paired_result import Comparison, PairedResult
     from lazycore.experiments._reader import RunRecord
     from lazycore.experiments._report._detail import Detail
 

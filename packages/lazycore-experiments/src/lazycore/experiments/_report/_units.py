@@ -13,7 +13,7 @@ from lazycore.experiments._report._scatter import scatter
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lazycore.experiments._comparison import Comparison, PairedResult
+    from lazycore.experiments._paired_result import Comparison, PairedResult
     from lazycore.experiments._pairing import PairedUnit
     from lazycore.experiments._reader import RunRecord
     from lazycore.experiments._report._detail import Detail

@@ -17,7 +17,7 @@ from lazycore.experiments._report._units import units
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lazycore.experiments._comparison import Comparison
+    from lazycore.experiments._paired_result import Comparison
     from lazycore.experiments._reader import RunRecord
 
 __all__ = ["render", "write_report"]
