@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lazycore.experiments._plan import Cell, arm_order, plan_cells
     from lazycore.experiments._power import minimum_detectable_effect
     from lazycore.experiments._reader import RunRecord, load_run
+    from lazycore.experiments._receipts import Signer, generate_key
     from lazycore.experiments._report import write_report
     from lazycore.experiments._results import FailureRow, ResultRow
     from lazycore.experiments._runner import RunObserver, preflight, run_study
@@ -92,6 +93,7 @@ _HOMES = {
     "RunObserver": "_runner",
     "RunRecord": "_reader",
     "Sensitivity": "_paired_result",
+    "Signer": "_receipts",
     "Study": "_study",
     "StudyError": "_errors",
     "StudyLock": "_lock",
@@ -108,6 +110,7 @@ _HOMES = {
     "digest": "_canonical",
     "factory": "_driver",
     "freeze": "_canonical",
+    "generate_key": "_receipts",
     "init_study": "_scaffold",
     "load_run": "_reader",
     "lock_study": "_lock",
@@ -155,6 +158,7 @@ __all__ = [
     "RunObserver",
     "RunRecord",
     "Sensitivity",
+    "Signer",
     "Study",
     "StudyError",
     "StudyLock",
@@ -169,6 +173,7 @@ __all__ = [
     "digest",
     "factory",
     "freeze",
+    "generate_key",
     "init_study",
     "load_run",
     "lock_study",

@@ -239,7 +239,7 @@ class Workers:
         return slot
 
     def _session(self, arm: Arm) -> SandboxSession:
-        from lazycore.sandbox import SandboxSession
+        from lazycore.sandbox import SandboxError, SandboxSession
 
         slot, key = self._slot(), self._key(arm)
         session = slot.sessions.get(key)
@@ -269,7 +269,7 @@ class Workers:
                 preload=(_warm.__name__,),
                 path=import_path(self._snapshot, arm),
             )
-        except Exception as error:
+        except SandboxError as error:
             failures.append(f"the warm server did not load the worker: {error}")
             raise _WarmStartError(failures[-1]) from error
         slot.sessions[key] = session

@@ -95,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
             action="store_true",
             help="accept the conditions of every tier 2 model of the study",
         )
+        command.add_argument("--sign", type=Path, help="sign receipts with this key")
 
     demo = add("demo", _demo, "run a built-in study, or continue it")
     demo.add_argument("name", nargs="?", default="clean-before-fit")
@@ -120,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("run", type=Path)
     verify = add("verify", _verify, "check every byte of a run folder")
     verify.add_argument("run", type=Path)
+    verify.add_argument(
+        "--public-key", type=Path, help="every receipt must be signed by this key"
+    )
+    keygen = add("keygen", _keygen, "make a key that signs receipts")
+    keygen.add_argument("path", type=Path, help="private key; .pub goes beside it")
     report = add("report", _report, "write report.html again and print the verdict")
     report.add_argument("run", type=Path)
     compare = add("compare", _compare, "compare the results of two runs")
@@ -301,12 +307,18 @@ def _run_lock(options: argparse.Namespace, lock: StudyLock, output: Path) -> int
     from lazycore.experiments._runner import run_study
     from lazycore.experiments._seal import update_seal
 
+    signer = None
+    if options.sign is not None:
+        from lazycore.experiments._receipts import Signer
+
+        signer = Signer(options.sign)
     record = run_study(
         lock,
         output,
         slots=options.slots,
         accept_restricted_licenses=options.accept_restricted_licenses,
         observer=_observer(),
+        signer=signer,
     )
     write_report(record, output / "report.html")
     update_seal(output, "report.html")
@@ -399,7 +411,9 @@ def _verify(options: argparse.Namespace) -> int:
     from lazycore.experiments._verify import verify_run
 
     with _counter("verifying", "cells") as progress:
-        found = verify_run(options.run, progress=progress)
+        found = verify_run(
+            options.run, public_key=options.public_key, progress=progress
+        )
     if options.json:
         _print_json(
             {
@@ -418,6 +432,18 @@ def _verify(options: argparse.Namespace) -> int:
         verdict = "holds" if found.holds else f"{len(found.findings)} findings"
         print(f"{options.run}: {verdict}")
     return OK if found.holds else UNVERIFIED
+
+
+def _keygen(options: argparse.Namespace) -> int:
+    from lazycore.experiments._receipts import generate_key
+
+    key_id = generate_key(options.path)
+    if options.json:
+        _print_json({"key": key_id, "public": f"{options.path}.pub"})
+    else:
+        print(f"key     {key_id}")
+        print(f"written {options.path} and {options.path}.pub")
+    return OK
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from lazycore.experiments._attempt import classify
 from lazycore.experiments._canonical import canonical, digest, sha256_hex
 from lazycore.experiments._checkout import Checkout, read_checkout
 from lazycore.experiments._driver_config import CANDIDATE_CHECKOUT_ENV
+from lazycore.experiments._environment import package_folders
 from lazycore.experiments._errors import (
     ArtifactError,
     ProtocolError,
@@ -232,7 +233,7 @@ class DriverWorker:
         home = self._home / "snapshot"
         entry = home / self._pins.entrypoint
         paths = [str(entry.parent), str(home), str(home / "src")]
-        paths += [str(root) for root in sdk_root()]
+        paths += [str(root) for root in (*sdk_root(), *package_folders())]
         return [
             str(self._pins.executable.resolve()),
             *("-P", "-s", "-S", "-B", "-X", "utf8", "-c", LAUNCHER),

@@ -34,6 +34,7 @@ from lazycore.experiments._outcome import (
 )
 from lazycore.experiments._plan import Cell, plan_cells
 from lazycore.experiments._reader import RunRecord, load_run
+from lazycore.experiments._receipts import RECEIPTS, Signer, sign_run
 from lazycore.experiments._seal import seal_run
 from lazycore.experiments._snapshot import Snapshot, take_snapshot
 from lazycore.experiments._spans import RunSpans
@@ -128,6 +129,7 @@ def run_study(
     environment: Mapping[str, str] | None = None,
     accept_restricted_licenses: bool = False,
     observer: RunObserver | None = None,
+    signer: Signer | None = None,
 ) -> RunRecord:
     """Run a locked study in a folder, or continue it there.
 
@@ -138,6 +140,7 @@ def run_study(
         environment: Where passed variables get their values; `os.environ` if None.
         accept_restricted_licenses: Accept the conditions of every tier 2 model.
         observer: Follows the run.
+        signer: Signs a receipt per cell and for the run.
 
     Returns:
         The run as its journal tells it. After SIGINT or SIGTERM in the main thread,
@@ -187,7 +190,7 @@ def run_study(
         )
         session.run(source)
         snapshot.attest()
-        _finish(folder, lock, progress)
+        _finish(folder, lock, progress, signer)
         return load_run(folder)
 
 
@@ -417,7 +420,13 @@ def _sandbox_blockers(lock: StudyLock) -> tuple[Blocker, ...]:
     return ()
 
 
-def _finish(folder: Path, lock: StudyLock, progress: _Progress) -> None:
+def _finish(
+    folder: Path, lock: StudyLock, progress: _Progress, signer: Signer | None
+) -> None:
+    if signer is not None:
+        sign_run(folder, lock, signer)
+    else:  # receipts of an earlier session describe another journal
+        (folder / RECEIPTS).unlink(missing_ok=True)
     if has_arrow():
         write_parquet(load_run(folder).rows, folder / "results.parquet")
     seal_run(

@@ -17,7 +17,7 @@ __all__ = ["SEAL_FORMAT", "read_seal", "seal_run", "update_seal"]
 
 SEAL_FORMAT = "lazycore-experiments/seal/1"
 # Files that people or later commands may remake; each is sealed on its own.
-DERIVED = ("report.html", "results.parquet")
+DERIVED = ("receipts.dsse.jsonl", "report.html", "results.parquet")
 SEAL_FIELDS = {"complete", "files", "format", "journal", "lock", "results", "schema"}
 
 

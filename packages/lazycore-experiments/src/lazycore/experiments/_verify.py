@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._digests import ResultsDigest
-from lazycore.experiments._errors import ArtifactError, ExperimentError
+from lazycore.experiments._errors import (
+    ArtifactError,
+    ExperimentError,
+    JournalError,
+)
 from lazycore.experiments._interpreter import hash_file
 from lazycore.experiments._journal import read_journal
 from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._outcome import leaf_digest
 from lazycore.experiments._plan import Cell, plan_cells
 from lazycore.experiments._protocol import build_request
+from lazycore.experiments._receipts import RECEIPTS, receipt_findings
 from lazycore.experiments._seal import DERIVED, SEAL_FIELDS, read_seal
 from lazycore.experiments._tree import read_tree
 
@@ -56,16 +61,21 @@ class Verification:
 
 
 def verify_run(
-    path: str | Path, *, progress: Callable[[int, int], None] | None = None
+    path: str | Path,
+    *,
+    public_key: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Verification:
     """Check lock, snapshot, journal, results and derived files of a run.
 
     The journal's chain is followed record by record; every cell must be one of the
     plan, once, and answer the request that the lock implies. Digests in
-    ``seal.json`` cover the rest. It proves consistency, not authorship.
+    ``seal.json`` cover the rest. Without a key that proves consistency; with one,
+    every receipt must be signed by it and describe this very run.
 
     Args:
         path: The run folder.
+        public_key: PEM file of the key that signed the run.
         progress: Called with records read and cells planned.
 
     Raises:
@@ -92,6 +102,11 @@ def verify_run(
         results, records, complete = _verify_journal(folder, lock, findings, progress)
         _verify_trees(folder, lock, findings)
     _verify_seal(folder, lock, results, complete=complete, findings=findings)
+    if public_key is not None and lock is not None:
+        try:
+            findings += receipt_findings(folder, lock, Path(public_key))
+        except (JournalError, KeyError) as error:
+            findings.append(f"{folder / RECEIPTS}: can't be compared: {error}")
     _verify_strangers(folder, findings)
     return Verification(
         findings=tuple(findings),
