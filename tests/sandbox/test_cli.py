@@ -212,6 +212,22 @@ def test_cli_attack_runs_rows_and_tells(cli: Cli) -> None:
     assert cli("attack", "--backend", "nonexistent").returncode == 123
 
 
+def test_cli_explain_shows_what_was_wanted(cli: Cli, folder: Path) -> None:
+    (folder / "shown").write_text("x")
+    (folder / "hidden").write_text("x")
+    words = ("--read", f"{folder}/shown", "--", "cat")
+    done = cli("explain", *words, f"{folder}/shown", f"{folder}/hidden")
+    text = done.stdout.decode()
+    assert done.returncode == 1
+    assert f"granted and used:\n  --read {folder}/shown\n" in text
+    assert f"wanted and not granted:\n  --read {folder}/hidden\n" in text
+    said = json.loads(cli("explain", "--json", *words, f"{folder}/shown").stdout)
+    assert said["refused"] == []
+    assert said["run"]["returncode"] == 0
+    assert cli("explain", *words, f"{folder}/shown").returncode == 0
+    assert cli("explain").returncode == 2
+
+
 def test_attack_lists_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(["attack", "--list", "--json"])

@@ -1,4 +1,4 @@
-"""The command `lazycore-sandbox`: run, doctor, attack.
+"""The command `lazycore-sandbox`: run, doctor, attack, explain.
 
 Exit codes are part of the interface; see `EXIT_CODES`.
 """
@@ -38,8 +38,8 @@ NOT_FOUND: Final = 127
 
 EXIT_CODES: Final = {
     0: "the command ended with 0; doctor: a backend holds the empty policy; "
-    "attack: nothing got through but known residuals",
-    1: "the command ended with 1; doctor, attack: the opposite of 0",
+    "attack: nothing got through but known residuals; explain: nothing was refused",
+    1: "the command ended with 1; doctor, attack, explain: the opposite of 0",
     USAGE: "the command line is wrong",
     BAD_POLICY: "the policy cannot be held as written; nothing ran",
     NO_BACKEND: "no backend here holds the policy; nothing ran",
@@ -126,9 +126,14 @@ def parser() -> argparse.ArgumentParser:
     attack.add_argument(
         "--strict", action="store_true", help="count known residuals as failures"
     )
-    for each in (run, attack):
+    learn = commands.add_parser(
+        "explain", help="run one command and show what it needed of a policy"
+    )
+    _policy_options(learn)
+    learn.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND ...")
+    for each in (run, attack, learn):
         each.add_argument("--backend", metavar="NAME", help="take this backend only")
-    for each in (run, doctor, attack):
+    for each in (run, doctor, attack, learn):
         each.add_argument("--json", action="store_true", help="write JSON to stdout")
     return top
 
@@ -282,6 +287,25 @@ def attack(options: argparse.Namespace) -> int:
     return int(failed)
 
 
+def explain(options: argparse.Namespace) -> int:
+    """Run one command confined and show what it used, missed and was refused."""
+    from lazycore.sandbox._explain import learn
+
+    argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
+    if not argv:
+        print("lazycore-sandbox explain: no command after --", file=sys.stderr)
+        return USAGE
+    policy = policy_of(options)
+    degraded = frozenset(options.degrade)
+    with executor_of(options.backend, policy, degraded) as executor:
+        result, learnt = learn(executor, argv, policy)
+    if options.json:
+        render.write_json(render.explanation_json(result, learnt))
+    else:
+        render.show_explanation(result, learnt)
+    return int(bool(learnt.refused))
+
+
 class _progress:  # noqa: N801 - called like a function
     """Writes one moving line to a terminal, nothing elsewhere."""
 
@@ -296,7 +320,7 @@ class _progress:  # noqa: N801 - called like a function
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exits with one of `EXIT_CODES`."""
     options = parser().parse_args(argv)
-    commands = {"run": run, "doctor": doctor, "attack": attack}
+    commands = {"run": run, "doctor": doctor, "attack": attack, "explain": explain}
     try:
         code = commands[options.command](options)
         sys.stdout.flush()

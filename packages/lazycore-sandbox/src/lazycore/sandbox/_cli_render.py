@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lazycore.sandbox._attacks._attack import Attack
     from lazycore.sandbox._attacks._corpus import Finding
     from lazycore.sandbox._errors import SandboxError
+    from lazycore.sandbox._explain import Explanation
     from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._result import SandboxResult
 
@@ -184,6 +185,30 @@ def show_doctor(reports: Sequence[BackendReport], needed: frozenset[Guarantee]) 
             print("  known residuals of the attack corpus:")
             lines = [(f"    {row['id']}", row["name"], row["reason"]) for row in known]
             print("\n".join(table(lines)))
+
+
+def explanation_json(result: SandboxResult, learnt: Explanation) -> dict[str, object]:
+    """Describe what a run needed."""
+    return {
+        "used": list(learnt.used),
+        "missing": list(learnt.missing),
+        "refused": list(learnt.refused),
+        "run": result_json(result),
+    }
+
+
+def show_explanation(result: SandboxResult, learnt: Explanation) -> None:
+    """Show the options a run used, those it missed, and each refusal."""
+    for title, lines in (
+        ("granted and used", learnt.used),
+        ("wanted and not granted", learnt.missing),
+        ("refused", learnt.refused),
+    ):
+        print(f"{title}:")
+        for line in lines or ("nothing",):
+            print(f"  {printable(line)}")
+    end = f"signal {result.signal}" if result.signal else f"{result.returncode}"
+    print(f"the command ended with {'its timeout' if result.timed_out else end}")
 
 
 def show_corpus(corpus: Sequence[Attack], *, as_json: bool) -> None:
