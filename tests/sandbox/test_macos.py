@@ -27,7 +27,7 @@ from lazycore.sandbox._errors import (
     SandboxLostError,
     SandboxPolicyViolationError,
 )
-from lazycore.sandbox._macos import _executor, _probe
+from lazycore.sandbox._macos import _executor, _monitor, _probe
 from lazycore.sandbox._macos._executor import (
     SeatbeltSandboxExecutor,
     environment,
@@ -184,6 +184,20 @@ def test_a_background_child_that_holds_stdout_does_not_hold_the_call() -> None:
     outcome = run(["/bin/sh", "-c", "sleep 600 & echo done"])
     assert outcome.stdout.data == b"done\n"
     assert not outcome.timed_out
+
+
+def test_a_host_without_waitid_waits_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child = os.fork()
+    if not child:
+        os._exit(7)
+    with monkeypatch.context() as patch:
+        patch.delattr(os, "waitid")
+        end = None
+        while end is None:
+            end = _monitor._ended(child)
+    assert os.WEXITSTATUS(end[0]) == 7
 
 
 def test_a_crowd_ends_the_run() -> None:

@@ -7,6 +7,32 @@ from lazycore.sandbox._guarantees import Guarantee as Must
 
 ROWS: tuple[Attack, ...] = (
     row(
+        "17c",
+        "overwrite a running program through /proc",
+        "NS LL",
+        (Must.FS_WRITE,),
+        Inside(
+            body="""
+def attack():
+    for name in ("self", "1", str(os.getppid()), str(a["victim"]), str(a["caller"])):
+        path = "/proc/%s/exe" % name
+        try:
+            os.close(os.open(path, os.O_WRONLY))
+            return path
+        except OSError:
+            pass
+        try:
+            # The descriptor outlives the program: write once it has ended.
+            fd = os.open(path, os.O_PATH)
+            os.close(os.open("/proc/self/fd/%d" % fd, os.O_WRONLY))
+            return path
+        except OSError:
+            pass
+"""
+        ),
+        unconfined=False,
+    ),
+    row(
         "18",
         "write /proc/sys: core_pattern and others",
         "NS LL",

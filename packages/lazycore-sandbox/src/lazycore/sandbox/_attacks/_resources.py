@@ -282,6 +282,24 @@ def attack():
         expected="contained",
     ),
     row(
+        "70c",
+        "a sparse file larger than any disk",
+        "RL",
+        (),
+        Inside(
+            policy={"limits": ResourceLimits(file_size_bytes=_MIB)},
+            body="""
+import signal
+def attack():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with open(a["work"] + "/sparse", "wb") as f:
+        f.truncate(1 << 40)
+    return os.stat(a["work"] + "/sparse").st_size > 1 << 20
+""",
+        ),
+        expected="contained",
+    ),
+    row(
         "71",
         "spin beyond the timeout",
         "SUP",

@@ -17,12 +17,13 @@ import select
 import signal
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REPLY_FD = 3
+Ended: TypeAlias = "tuple[int, resource.struct_rusage]"
 _LENGTH = struct.Struct("!I")
 _TICK_S = 0.02
 
@@ -140,8 +141,8 @@ def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object
     keeper = _keeper(config, child)
     most: int | None = config["max_processes"]
     crowded = False
-    ended = False
-    while not ended:
+    end: Ended | None = None
+    while end is None:
         told, _, _ = select.select([control], [], [], _TICK_S)
         if most is not None and len(keeper.pids()) > most:
             crowded = True
@@ -150,10 +151,9 @@ def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object
             # it has not applied its profile yet.
             GroupKeeper(child).kill()
             keeper.kill()
-        ended = _ended(child)
-    _, status, usage = os.wait4(child, 0)
-    GroupKeeper(child).kill()
+        end = _ended(child)
     keeper.kill()
+    status, usage = end
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) differs
     return {
         "status": status,
@@ -164,9 +164,16 @@ def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object
     }
 
 
-def _ended(child: int) -> bool:
-    """Look without reaping: the group's number stays ours until the last kill."""
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+def _ended(child: int) -> Ended | None:
+    """Return how the leader ended, None while it runs; end its group with it."""
+    if hasattr(os, "waitid"):  # on macOS from Python 3.13 on
+        # Looked at without reaping: the group's number is ours until it is killed.
+        options = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        if os.waitid(os.P_PID, child, options) is None:
+            return None
+        GroupKeeper(child).kill()
+    done, status, usage = os.wait4(child, os.WNOHANG)
+    return (status, usage) if done else None
 
 
 def _keeper(config: dict[str, Any], child: int) -> Keeper:
