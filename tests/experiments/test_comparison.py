@@ -99,7 +99,7 @@ def test_equivalence_needs_a_margin_and_enough_units(make_record: MakeRecord) ->
     large = make_record({"bench": binary(9, 9, 1982)}, metric=metric)
     assert verdict(large) is Verdict.EQUIVALENT
     (result,) = compare_run(large).results
-    assert "is equivalent within 5.0 pp" in result.sentence
+    assert "is equivalent within 5 pp" in result.sentence
     small = make_record({"bench": binary(2, 2, 36)}, metric=metric)
     assert verdict(small) is Verdict.NO_DIFFERENCE
     unasked = make_record({"bench": binary(9, 9, 1982)}, metric=BINARY)

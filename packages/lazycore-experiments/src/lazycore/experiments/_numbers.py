@@ -17,6 +17,7 @@ __all__ = [
     "level_text",
     "p_text",
     "plural",
+    "size_text",
     "span",
 ]
 
@@ -30,6 +31,11 @@ def amount(value: float, *, kind: str) -> str:
         shown = shown.lstrip("+-")
     text = shown.replace("-", MINUS)
     return f"{text} pp" if kind == "binary" else text
+
+
+def size_text(value: float, *, kind: str) -> str:
+    """Return a declared size as it was declared, without a sign."""
+    return f"{100 * value:g} pp" if kind == "binary" else f"{value:g}"
 
 
 def span(interval: tuple[float, float], *, kind: str) -> str:

@@ -133,7 +133,7 @@ def pair_cells(
             pair = (used[arms[0]], used[arms[1]])
             clusters.setdefault(first_unit[cell], []).append(pair)
     found: dict[str, list[tuple[float, float]]] = {}
-    for (benchmark, _), pairs in sorted(clusters.items()):
+    for (benchmark, _), pairs in clusters.items():
         means = (_mean([a for a, _ in pairs]), _mean([b for _, b in pairs]))
         found.setdefault(benchmark, []).append(means)
     return {benchmark: tuple(pairs) for benchmark, pairs in found.items()}

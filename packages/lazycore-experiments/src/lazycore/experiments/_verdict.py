@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from lazycore.experiments._numbers import amount, joined, p_text, plural, span
+from lazycore.experiments._numbers import (
+    amount,
+    joined,
+    p_text,
+    plural,
+    size_text,
+    span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +105,7 @@ def sentence(result: PairedResult) -> str:
             )
             return f"{place} {result.verdict.value}: {evidence}{small}."
         case Verdict.EQUIVALENT:
-            margin = amount(result.margin or 0.0, kind=result.kind).lstrip("+")
+            margin = size_text(result.margin or 0.0, kind=result.kind)
             return f"{place} is equivalent within {margin}: {evidence}."
         case _:
             return f"{place}: no difference shown, {evidence}."

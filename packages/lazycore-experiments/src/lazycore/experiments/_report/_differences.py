@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazycore.experiments._numbers import amount, level_text, p_text, plural, span
+from lazycore.experiments._numbers import (
+    amount,
+    level_text,
+    p_text,
+    plural,
+    size_text,
+    span,
+)
 from lazycore.experiments._report._forest import Mark, axis, forest_scale, row
 from lazycore.experiments._report._markup import Markup, element, join
 from lazycore.experiments._verdict import Verdict
@@ -162,7 +169,7 @@ def _axis_title(result: PairedResult) -> Markup:
 def _margin_note(result: PairedResult) -> Markup | None:
     if result.margin is None:
         return None
-    margin = amount(result.margin, kind=result.kind).lstrip("+")
+    margin = size_text(result.margin, kind=result.kind)
     return element(
         "p",
         f"The shaded band is the declared equivalence margin, {margin} to each side.",
