@@ -47,8 +47,8 @@ def test_mcnemar_equals_statsmodels() -> None:
 
 
 def test_wilcoxon_of_darwins_maize_is_the_published_value() -> None:
-    # Ranks of the negative differences sum to 24 (11 and 13): of 2**15 assignments
-    # 2 * 673 are as far out.
+    # Ranks of the negative differences sum to 24 (10 and 14): of 2**15 assignments
+    # 2 * 676 are as far out.
     assert wilcoxon_p([float(value) for value in DARWIN]) == pytest.approx(
         0.041259765625
     )

@@ -71,7 +71,7 @@ class PairedResult:
         equivalence_p: p of "as large as the margin", Holm-corrected, or None.
         within_margin: Whether that p is at most alpha.
         detectable: Difference that so many units with this spread show with 80 %
-            power, or None.
+            power at the level 0.05 of one comparison, or None.
         sensitivity: Other treatments of failed and retried arms.
         paired: The units behind it.
     """

@@ -27,17 +27,21 @@ def write_report(record: RunRecord, path: Path) -> None:
     """Write the report of a run: one offline HTML file under 300 kB.
 
     The same run gives the same bytes. A reader of the old file keeps it until the
-    new one is whole.
+    new one is whole. A finished run folder is sealed: `lazycore-experiments report`
+    writes the page there and seals it, this function writes it anywhere else.
 
     Args:
         record: A run, finished or not.
         path: The file; its folder exists.
 
+    Raises:
+        OSError: The file can't be written.
+
     Examples:
         >>> from pathlib import Path
         >>> from lazycore.experiments import load_run, write_report
-        >>> def report(run: Path) -> None:
-        ...     write_report(load_run(run), run / "report.html")
+        >>> def report(run: Path, page: Path) -> None:
+        ...     write_report(load_run(run), page)
     """
     data = render(record, compare_run(record))
     write_atomically(path, data)
