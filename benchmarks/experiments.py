@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments import (
     Study,
-    _runner,
     lock_study,
     pin_host,
     run_study,
@@ -32,13 +31,15 @@ from lazycore.experiments._canonical import canonical
 from lazycore.experiments._digests import ResultsDigest
 from lazycore.experiments._journal import Journal
 from lazycore.experiments._lock import HostPins, StudyLock, write_atomically
+from lazycore.experiments._observer import SilentObserver
 from lazycore.experiments._outcome import ArmOutcome, Attempt, Resources
 from lazycore.experiments._protocol import build_request, read_response
 from lazycore.experiments._seal import seal_run
+from lazycore.experiments._session import Progress, Session
 from lazycore.experiments._snapshot import take_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
     from lazycore.experiments._plan import Cell
 
@@ -78,15 +79,30 @@ class Instant:
     """An engine whose workers answer at once."""
 
     name = "instant"
+    backend = "none"
     count = 1
 
     def __init__(self, lock: StudyLock) -> None:
         self._lock = lock
 
+    def start(self, *_: object) -> Callable[[Cell], CellOutcome]:
+        """Start nothing."""
+        return self._never
+
+    def _never(self, cell: Cell) -> CellOutcome:
+        raise AssertionError(cell)
+
+    def abandon(self) -> None:
+        """Drop nothing."""
+
+    def close(self) -> None:
+        """Release nothing."""
+
     def run(
-        self, items: Iterable[Cell], _work: object
+        self, items: Iterable[Cell], work: Callable[[Cell], CellOutcome]
     ) -> Generator[CellOutcome | None]:
         """Answer every item on the spot."""
+        del work
         study, digest = self._lock.study, self._lock.digest
         used = Resources(
             wall_s=0.02,
@@ -139,16 +155,16 @@ def bookkeeping(place: Path, cells: int, pins: HostPins) -> dict[str, Any]:
     assert lock.source is not None
     snapshot = take_snapshot(lock.source, (), run / "snapshot", lock.tree_sha256)
     write_atomically(run / "lock.json", lock.data)
-    progress = _runner._Progress(planned=cells, total=ResultsDigest())  # noqa: SLF001
+    progress = Progress(planned=cells, total=ResultsDigest())
     started = time.monotonic()
     with Journal(run) as journal:
-        session = _runner._Session(  # noqa: SLF001
+        session = Session(
             lock=lock,
             snapshot=snapshot,
             journal=journal,
             progress=progress,
-            observer=_runner._Silent(),  # noqa: SLF001
-            engine=Instant(lock),  # type: ignore[arg-type]  # the same two methods
+            observer=SilentObserver(),
+            engine=Instant(lock),
         )
         session.run({})
     wrote = time.monotonic() - started

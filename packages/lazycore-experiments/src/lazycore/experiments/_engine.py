@@ -1,21 +1,110 @@
-"""Spread cells over slots of this process, a bounded number at a time."""
+"""Where cells run: the seam for engines, and the default, slots of this process."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from lazycore.experiments._attempt import Workers
+from lazycore.experiments._launch import worker_policies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Mapping
     from concurrent.futures import Future
+    from pathlib import Path
 
-__all__ = ["Slots", "run_bounded"]
+    from lazycore.experiments._attempt import CellOutcome
+    from lazycore.experiments._lock import StudyLock
+    from lazycore.experiments._plan import Cell
+    from lazycore.sandbox import BaseSandboxExecutor
+
+__all__ = ["Engine", "LocalEngine", "Slots", "run_bounded"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _TICK_S = 0.2
+
+
+class Engine(Protocol):
+    """Runs cells somewhere and yields their outcomes to the coordinator.
+
+    Attributes:
+        name: What the journal calls it.
+        count: How many cells run at once.
+        backend: Name of the sandbox backend, known once it has started.
+    """
+
+    name: str
+    count: int
+    backend: str
+
+    def start(
+        self, lock: StudyLock, snapshot: Path, environment: Mapping[str, str]
+    ) -> Callable[[Cell], CellOutcome]:
+        """Make ready and return what is done with each cell."""
+
+    def run(
+        self, items: Iterable[Cell], work: Callable[[Cell], CellOutcome]
+    ) -> Generator[CellOutcome | None]:
+        """Yield outcomes as they come; None now and then while nothing comes."""
+
+    def abandon(self) -> None:
+        """Drop what is in flight at once."""
+
+    def close(self) -> None:
+        """Release everything that `start` made."""
+
+
+class LocalEngine:
+    """Slots of this process: threads that wait for their sandboxed workers.
+
+    Args:
+        count: How many cells run at once; the host's cores when None.
+
+    Examples:
+        >>> LocalEngine(2).count
+        2
+    """
+
+    name = "slots"
+    backend = ""
+
+    def __init__(self, count: int | None = None) -> None:
+        self._slots: Slots[Cell, CellOutcome] = Slots(count)
+        self.count = self._slots.count
+        self._executor: BaseSandboxExecutor | None = None
+        self._workers: Workers | None = None
+
+    def start(
+        self, lock: StudyLock, snapshot: Path, environment: Mapping[str, str]
+    ) -> Callable[[Cell], CellOutcome]:
+        """Open the sandbox; see `Engine.start`."""
+        from lazycore.sandbox import get_default_executor
+
+        policies = worker_policies(lock, snapshot, environment)
+        self._executor = get_default_executor(policies[0])
+        self.backend = self._executor.name
+        self._workers = Workers(lock, snapshot, self._executor, environment)
+        return self._workers.run
+
+    def run(
+        self, items: Iterable[Cell], work: Callable[[Cell], CellOutcome]
+    ) -> Generator[CellOutcome | None]:
+        """Run cells in slots; see `Engine.run`."""
+        yield from self._slots.run(items, work)
+
+    def abandon(self) -> None:
+        """Kill every worker; see `Engine.abandon`."""
+        self.close()
+
+    def close(self) -> None:
+        """End warm servers and close the sandbox; may be called twice."""
+        if self._workers is not None:
+            self._workers.close()
+        if self._executor is not None:
+            self._executor.close()
 
 
 class Slots(Generic[_T, _R]):

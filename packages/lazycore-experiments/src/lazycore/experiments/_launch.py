@@ -28,6 +28,7 @@ __all__ = [
     "fresh_command",
     "import_path",
     "sdk_root",
+    "worker_policies",
     "worker_policy",
 ]
 
@@ -109,6 +110,13 @@ def worker_policy(
             output_bytes=limits.output_bytes,
         ),
     )
+
+
+def worker_policies(
+    lock: StudyLock, snapshot: Path, environment: Mapping[str, str]
+) -> list[SandboxPolicy]:
+    """Return the policy of every arm."""
+    return [worker_policy(lock, snapshot, arm, environment) for arm in lock.study.arms]
 
 
 def fresh_command(lock: StudyLock, snapshot: Path, arm: Arm) -> list[str]:
