@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from lazycore.sandbox import Guarantee
-from lazycore.sandbox._cli import EXIT_CODES, guarantee, main, parser, size, variable
+from lazycore.sandbox._attacks._corpus import CORPUS
+from lazycore.sandbox._cli import (
+    EXIT_CODES,
+    _progress,
+    guarantee,
+    main,
+    parser,
+    size,
+    variable,
+)
 from lazycore.sandbox._cli_render import pass_on, table
 
 if TYPE_CHECKING:
@@ -272,6 +281,14 @@ def test_the_help_lists_the_exit_codes() -> None:
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_progress_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    for screen, expected in ((Terminal(), "\r\x1b[K3/9 "), (io.StringIO(), "")):
+        monkeypatch.setattr(sys, "stderr", screen)
+        _progress(2, 9, CORPUS[0])
+        assert screen.getvalue().startswith(expected)
+        assert bool(screen.getvalue()) == bool(expected)
 
 
 def test_bytes_to_a_terminal_lose_their_control_sequences() -> None:

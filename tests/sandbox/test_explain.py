@@ -72,6 +72,30 @@ def test_descendants_and_threads_are_watched(
     assert {f"{place}/hidden/{name}" for name in "abc"} <= failed
 
 
+def test_a_target_that_passes_nonsense_does_not_stop_the_tracer(
+    namespace_executor: BaseSandboxExecutor, place: Path
+) -> None:
+    code = (
+        "import ctypes, os\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.open.argtypes = [ctypes.c_void_p, ctypes.c_int]\n"
+        "libc.connect.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]\n"
+        "for address in (0, 1, 2**63, 2**64 - 1):\n"
+        "    libc.open(address, 0)\n"
+        "    libc.connect(-1, address, 16)\n"
+        "libc.connect(-1, b'x', 1)\n"
+        "libc.connect(-1, b'\\377' * 16, 16)\n"
+        f"try: open('{place}/hidden/a')\n"
+        "except OSError: pass\n"
+        "for _ in range(300): os.path.exists('/nowhere')\n"
+    )
+    words = [sys.executable, "-I", "-S", "-c", code]
+    result, accesses = trace(namespace_executor, words, SandboxPolicy(timeout_s=30))
+    assert result.returncode == 0
+    assert access("read", place / "hidden" / "a", errno.ENOENT) in accesses
+    assert len(set(accesses)) == len(accesses)
+
+
 def test_a_connection_is_explained(namespace_executor: BaseSandboxExecutor) -> None:
     code = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
     words = [sys.executable, "-I", "-S", "-c", code]

@@ -50,6 +50,7 @@ EXIT_CODES: Final = {
     128: "plus n: signal n ended the command",
 }
 
+_CLEAR: Final = "\r\033[K"
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -277,7 +278,9 @@ def attack(options: argparse.Namespace) -> int:
         report = engine.probe()
         if not report.available:
             raise SandboxBackendUnavailableError(f"{engine.name}: {report.reason}")
-        findings = run_corpus(engine, only=options.only, progress=_progress())
+        findings = run_corpus(engine, only=options.only, progress=_progress)
+    if sys.stderr.isatty():
+        print(_CLEAR, end="", file=sys.stderr, flush=True)
     if options.json:
         render.write_json(render.findings_json(engine.name, findings))
     else:
@@ -306,15 +309,11 @@ def explain(options: argparse.Namespace) -> int:
     return int(bool(learnt.refused))
 
 
-class _progress:  # noqa: N801 - called like a function
-    """Writes one moving line to a terminal, nothing elsewhere."""
-
-    def __call__(self, at: int, count: int, row: Attack) -> None:
-        if sys.stderr.isatty():
-            line = f"\r\033[K{at + 1}/{count} {row.id} {row.name}"
-            print(
-                line, end="\r" if at + 1 == count else "", file=sys.stderr, flush=True
-            )
+def _progress(at: int, count: int, row: Attack) -> None:
+    """Rewrite one line of a terminal; elsewhere nothing is written."""
+    if sys.stderr.isatty():
+        line = f"{_CLEAR}{at + 1}/{count} {row.id} {row.name}"
+        print(line, end="", file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -37,6 +37,8 @@ _ENTRY, _EXIT = 1, 2
 _WALL: Final = 0x40000000
 _INFO: Final = struct.Struct("=B3xIQQ7Q")
 _AT_FDCWD: Final = -100
+_MOST: Final = 100_000
+_NONSENSE: Final = (OSError, ValueError, OverflowError, struct.error)
 
 # name -> (x86_64, aarch64, kind, index of the directory descriptor or None, index of
 # the path). Kinds: o open (flags follow), m metadata, w write, x execute, c connect.
@@ -157,13 +159,18 @@ class Tracer:
     """Follows a process and its descendants from one stop to the next."""
 
     def __init__(self) -> None:
-        self.accesses: list[Access] = []
+        self._seen: dict[Access, None] = {}
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         self._libc.ptrace.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 3]
         self._libc.ptrace.restype = ctypes.c_long
         self._table = _table()
         self._entered: dict[int, tuple[str, str]] = {}
         self._known: set[int] = set()
+
+    @property
+    def accesses(self) -> list[Access]:
+        """What was seen, each access once, in the order of the first time."""
+        return list(self._seen)
 
     def follow(self, pid: int) -> None:
         """Trace `pid` until it and everything it forked has ended."""
@@ -238,14 +245,16 @@ class Tracer:
             self._entered.pop(tid, None)
             row = self._table.get(number)
             if row is not None:
-                with contextlib.suppress(OSError, ValueError):
+                # A target may pass any number as an address, and any bytes there.
+                with contextlib.suppress(*_NONSENSE):
                     self._entered[tid] = self._decode(tid, row, args)
         elif op == _EXIT and tid in self._entered:
             kind, subject = self._entered.pop(tid)
             # The first word of the exit union is the signed result.
             result = ctypes.c_long(number).value
             error = -result if -4096 < result < 0 else 0
-            self.accesses.append(Access(kind=kind, subject=subject, error=error))
+            if len(self._seen) < _MOST:
+                self._seen[Access(kind=kind, subject=subject, error=error)] = None
 
     def _decode(
         self, tid: int, row: tuple[str, int | None, int], args: list[int]
