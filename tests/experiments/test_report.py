@@ -168,7 +168,7 @@ def test_nothing_is_loaded_and_scripts_are_pinned(make_record: MakeRecord) -> No
 @pytest.mark.parametrize(
     "size",
     [
-        pytest.param((1, 2_000, 3), id="many units"),
+        pytest.param((1, 2_000, 3), id="many units", marks=pytest.mark.slow),
         pytest.param((24, 60, 1), id="many benchmarks", marks=pytest.mark.slow),
         pytest.param((200, 3, 1), id="hundreds of benchmarks"),
     ],
