@@ -43,23 +43,35 @@ if TYPE_CHECKING:
         normalize,
         parse,
     )
+    from lazycore.licensing._findings import (
+        BundledLicense,
+        Confidence,
+        Evidence,
+        LicenseFinding,
+    )
     from lazycore.licensing._models import ModelLicenseEntry, ModelTier
     from lazycore.licensing._receipts import Receipt, ReceiptLog
+    from lazycore.licensing._resolve import resolve
+    from lazycore.licensing._texts import TextMatch, TextReport, identify
 
 _HOMES = {
     "Allowlist": "_allowlist",
     "AllowlistFormatError": "_errors",
     "Assessment": "_assess",
+    "BundledLicense": "_findings",
     "Choice": "_expression",
+    "Confidence": "_findings",
     "Conjunction": "_expression",
     "DECISIONS": "_decision",
     "Decision": "_decision",
+    "Evidence": "_findings",
     "Expression": "_expression",
     "ExpressionError": "_errors",
     "HashMismatchError": "_errors",
     "License": "_expression",
     "LicenseClass": "_classes",
     "LicenseDeniedError": "_errors",
+    "LicenseFinding": "_findings",
     "LicensingError": "_errors",
     "Mitigation": "_decision",
     "ModelLicenseEntry": "_models",
@@ -76,13 +88,17 @@ _HOMES = {
     "RiskType": "_decision",
     "SourceError": "_errors",
     "TermsChangedError": "_errors",
+    "TextMatch": "_texts",
+    "TextReport": "_texts",
     "TierConflictError": "_errors",
     "Usage": "_decision",
     "Verdict": "_decision",
     "assess": "_assess",
     "classify": "_classes",
+    "identify": "_texts",
     "normalize": "_expression",
     "parse": "_expression",
+    "resolve": "_resolve",
 }
 
 __all__ = [
@@ -91,15 +107,19 @@ __all__ = [
     "Allowlist",
     "AllowlistFormatError",
     "Assessment",
+    "BundledLicense",
     "Choice",
+    "Confidence",
     "Conjunction",
     "Decision",
+    "Evidence",
     "Expression",
     "ExpressionError",
     "HashMismatchError",
     "License",
     "LicenseClass",
     "LicenseDeniedError",
+    "LicenseFinding",
     "LicensingError",
     "Mitigation",
     "ModelLicenseEntry",
@@ -115,13 +135,17 @@ __all__ = [
     "RiskType",
     "SourceError",
     "TermsChangedError",
+    "TextMatch",
+    "TextReport",
     "TierConflictError",
     "Usage",
     "Verdict",
     "assess",
     "classify",
+    "identify",
     "normalize",
     "parse",
+    "resolve",
 ]
 
 

@@ -59,12 +59,19 @@ class SpdxLicense:
     name: str
 
 
-def _facts(name: str) -> list[list[str]]:
+def fact_bytes(name: str) -> bytes:
+    """Return the content of a fact file of this package."""
     import pkgutil
 
     content = pkgutil.get_data(f"{__package__}._facts", name)
     assert content is not None, f"{name} is missing from the installed package"
-    return [line.split("\t") for line in content.decode().splitlines()[1:]]
+    return content
+
+
+def fact_rows(name: str) -> list[list[str]]:
+    """Return the rows of a tab-separated fact file, without its heading."""
+    lines = fact_bytes(name).decode().splitlines()[1:]
+    return [line.split("\t") for line in lines]
 
 
 @cache
@@ -81,14 +88,24 @@ def spdx_licenses() -> dict[str, SpdxLicense]:
             fsf_libre=row[5] == "yes",
             name=row[6],
         )
-        for row in _facts("spdx_licenses.tsv")
+        for row in fact_rows("spdx_licenses.tsv")
     }
 
 
 @cache
 def spdx_exceptions() -> dict[str, str]:
     """Return the canonical spelling of every SPDX exception by its casefolded id."""
-    return {row[0].casefold(): row[0] for row in _facts("spdx_exceptions.tsv")}
+    return {row[0].casefold(): row[0] for row in fact_rows("spdx_exceptions.tsv")}
+
+
+# References that `resolve` writes for what the SPDX list has no id for.
+_OWN = {
+    "licenseref-public-domain": LicenseClass.PERMISSIVE,
+    "licenseref-commons-clause": LicenseClass.SOURCE_AVAILABLE,
+    "licenseref-use-restricted": LicenseClass.USE_RESTRICTED,
+    "licenseref-non-commercial": LicenseClass.NON_COMMERCIAL,
+    "licenseref-proprietary": LicenseClass.PROPRIETARY,
+}
 
 
 def classify(license_id: str) -> LicenseClass:
@@ -105,5 +122,6 @@ def classify(license_id: str) -> LicenseClass:
         >>> classify("mpl-2.0").name
         'WEAK_COPYLEFT'
     """
-    found = spdx_licenses().get(license_id.casefold())
-    return LicenseClass.UNKNOWN if found is None else found.license_class
+    key = license_id.casefold()
+    found = spdx_licenses().get(key)
+    return _OWN.get(key, LicenseClass.UNKNOWN) if found is None else found.license_class

@@ -1,0 +1,193 @@
+"""Identify the licences that a text holds, against the texts of the SPDX list."""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from lazycore.licensing._classes import (
+    LicenseClass,
+    classify,
+    fact_bytes,
+    fact_rows,
+)
+from lazycore.licensing._conditions import CONDITIONS
+from lazycore.licensing._shingles import shingles, words
+
+# A text matches when so much of it is found; below that it is another text.
+CONTAINMENT: Final = 0.72
+MAX_CHARACTERS: Final = 400_000
+
+_CHOICE = re.compile(
+    r"\b(?:either of|any of|one of) the following|(?:dual|tri|multi)[- ]?licen[cs]"
+    r"|under (?:the terms of )?(?:either|any|one) of"
+    r"|at your (?:option|choice)(?!\W* any later)"
+    r"|either the .{3,80} or (?:the )?|disjunctive|licen[cs]ed under either",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextMatch:
+    """One licence found in a text.
+
+    Attributes:
+        id: SPDX id; ``-only`` where a text serves both forms.
+        containment: Share of the licence's marks that the text holds, 0 to 1.
+        position: Word at which it begins, roughly.
+    """
+
+    id: str
+    containment: float
+    position: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextReport:
+    """What a text holds.
+
+    Attributes:
+        matches: The licences found, the largest first.
+        conditions: References for conditions beyond those licences.
+        offers_choice: Whether its head says that one may choose.
+        words: Number of words that were read.
+        expected_words: Number of words of the licences found.
+        present: Every id of which enough is there, each looked at alone.
+    """
+
+    matches: tuple[TextMatch, ...] = ()
+    conditions: tuple[str, ...] = ()
+    offers_choice: bool = False
+    words: int = 0
+    expected_words: int = 0
+    present: frozenset[str] = frozenset()
+
+
+@cache
+def _index() -> tuple[array[int], array[int], array[int]]:
+    raw = fact_bytes("fingerprints.bin")
+    size = array("I").itemsize
+    if size != 4:  # pragma: no cover - no such platform is known to run CPython
+        message = "unsigned int has not four bytes here"
+        raise RuntimeError(message)
+    header = array("I", raw[:8])
+    if sys.byteorder == "big":
+        header.byteswap()
+    count, total = header
+    keys = array("I", raw[8 : 8 + 4 * count])
+    middle = 8 + 4 * count + 4 * (count + 1)
+    starts = array("I", raw[8 + 4 * count : middle])
+    members = array("H", raw[middle : middle + 2 * total])
+    if sys.byteorder == "big":
+        for column in (keys, starts, members):
+            column.byteswap()
+    return keys, starts, members
+
+
+@cache
+def _rows() -> list[tuple[str, int, int, int, tuple[str, ...]]]:
+    return [
+        (row[0], int(row[1]), int(row[2]), int(row[3]), tuple(row[4].split()))
+        for row in fact_rows("fingerprints.tsv")
+    ]
+
+
+def identify(text: str) -> TextReport:
+    """Find the licences in a text and the conditions added to them.
+
+    Wrapping, punctuation, list marks, years, names and preambles do not matter.
+
+    Args:
+        text: A licence file; only the first 400,000 characters are read.
+
+    Examples:
+        >>> identify("Permission to use, copy, modify").matches
+        ()
+    """
+    text = text[:MAX_CHARACTERS]
+    tokens = words(text)
+    marks = shingles(tokens)  # checksum -> first word
+    keys, starts, members = _index()
+    by_row: dict[int, set[int]] = {}
+    for mark in marks:
+        at = bisect_left(keys, mark)
+        if at < len(keys) and keys[at] == mark:
+            for row in members[starts[at] : starts[at + 1]]:
+                by_row.setdefault(row, set()).add(mark)
+    rows = _rows()
+    present = frozenset(
+        rows[row][0]
+        for row, held in by_row.items()
+        if len(held) >= CONTAINMENT * rows[row][1]
+    )
+    matches, expected = _cover(by_row, marks)
+    found = [match.id for match in matches]
+    return TextReport(
+        matches=tuple(matches),
+        conditions=_conditions(text, found),
+        offers_choice=_CHOICE.search(_head(text)) is not None,
+        words=len(tokens),
+        expected_words=expected,
+        present=present,
+    )
+
+
+def _cover(
+    by_row: dict[int, set[int]], positions: dict[int, int]
+) -> tuple[list[TextMatch], int]:
+    """Take the best licence, forget its marks, and look again at the rest."""
+    rows = _rows()
+    matches: list[TextMatch] = []
+    expected = 0
+    while by_row:
+        best, best_score = -1, 0.0
+        for row, found in by_row.items():
+            _, total, stride, *_ = rows[row]
+            if len(found) >= CONTAINMENT * total:
+                # Words explained less half of those missing: of two nested texts
+                # the longer wins only where most of the difference is there.
+                score = stride * (len(found) - (total - len(found)) / 2)
+                if score > best_score or (
+                    score == best_score and best >= 0 and rows[row] < rows[best]
+                ):
+                    best, best_score = row, score
+        if best < 0:
+            break
+        identifier, total, _, size, _ = rows[best]
+        taken = by_row.pop(best)
+        # A few marks may stand anywhere, so the start is drawn from the middle.
+        places = sorted(positions[mark] for mark in taken)
+        low, high = places[len(places) // 5], places[-1 - len(places) // 5]
+        where = max(0, low - (high - low) // 3)
+        by_row = {
+            row: left
+            for row, held in by_row.items()
+            if (left := held - taken) and len(left) >= CONTAINMENT * rows[row][1]
+        }
+        if high - low > 2 * size and classify(identifier) is LicenseClass.PERMISSIVE:
+            continue  # marks of many texts, strewn over the file
+        matches.append(
+            TextMatch(id=identifier, containment=len(taken) / total, position=where)
+        )
+        expected += size
+    return matches, expected
+
+
+def _head(text: str) -> str:
+    return re.sub(r"\s+", " ", text[:1500])
+
+
+def _conditions(text: str, found: list[str]) -> tuple[str, ...]:
+    """Return the conditions that the licences found do not state themselves."""
+    flat = re.sub(r"\s+", " ", text[:60_000])
+    own = {says for row in _rows() if row[0] in found for says in row[4]}
+    return tuple(
+        reference
+        for reference, pattern in CONDITIONS
+        if reference not in own and pattern.search(flat)
+    )
