@@ -48,7 +48,7 @@ class Recorded:
         sampler = sampling.ALWAYS_ON if sampled else sampling.ALWAYS_OFF
         self.tracer_provider = TracerProvider(sampler=sampler)
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self._logs = InMemoryLogRecordExporter()
+        self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
         self.logger_provider = LoggerProvider()
         self.logger_provider.add_log_record_processor(
             SimpleLogRecordProcessor(self._logs)
@@ -117,3 +117,149 @@ def make_recorded() -> Iterator[Callable[..., Recorded]]:
 def recorded(make_recorded: Callable[..., Recorded]) -> Recorded:
     """Return an SDK in memory under default settings."""
     return make_recorded()
+
+
+class _Resists:
+    """Raises for whatever is asked of it."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class _BadText(str):
+    """A string whose methods lie and raise."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise RuntimeError("no length")
+
+    def isascii(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class _BadMapping(dict[str, Any]):
+    """A mapping that can't be walked."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("no iteration")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        raise RuntimeError("no get")
+
+
+class _BadIterable:
+    def __iter__(self) -> Any:
+        yield "one"
+        raise RuntimeError("no second")
+
+
+class _BadNumber:
+    def __float__(self) -> float:
+        raise OverflowError("no number")
+
+    def __index__(self) -> int:
+        raise RuntimeError("no index")
+
+    def item(self) -> Any:
+        raise RuntimeError("no item")
+
+
+class _Endless:
+    """A tree without end."""
+
+    def __init__(self) -> None:
+        self.shape = None
+
+    @property
+    def tolist(self) -> Any:
+        return lambda: [_Endless()]
+
+    def model_dump(self) -> dict[str, Any]:
+        return {"again": _Endless(), "and": _Endless()}
+
+
+def hostile_values() -> dict[str, Any]:
+    """Return values that break serialisers, by what is wrong with them."""
+    import datetime as dt
+    import decimal
+    import enum
+    import fractions
+    import pathlib
+    import uuid
+
+    cycle: list[Any] = [1]
+    cycle.append(cycle)
+    deep: Any = "bottom"
+    for _ in range(5000):
+        deep = [deep]
+    wide: Any = "x"
+    for _ in range(40):
+        wide = [wide, wide]
+
+    class Colour(enum.Enum):
+        RED = object()
+
+    return {
+        "none": None,
+        "lone surrogate": "a\ud800b",
+        "reversed pair": "\udc00\ud83d",
+        "split pair": "\ud83d\ude00",
+        "nul": "a\0b",
+        "bom": "\ufeff\u202e",
+        "empty": "",
+        "nan": float("nan"),
+        "infinity": float("inf"),
+        "minus infinity": float("-inf"),
+        "huge int": 10**5000,
+        "int65": 1 << 64,
+        "negative": -1,
+        "true": True,
+        "bytes": b"\xff\xfe\0",
+        "bytearray": bytearray(b"\x80"),
+        "memoryview": memoryview(b"abc"),
+        "complex": 1 + 2j,
+        "cycle": cycle,
+        "deep": deep,
+        "exponential": wide,
+        "set": {1, "a", (2, 3)},
+        "frozenset": frozenset({b"x"}),
+        "date": dt.date(2026, 10, 1),
+        "datetime": dt.datetime(2026, 10, 1, tzinfo=dt.UTC),
+        "timedelta": dt.timedelta(1),
+        "decimal": decimal.Decimal("NaN"),
+        "fraction": fractions.Fraction(1, 3),
+        "path": pathlib.Path("/x"),
+        "uuid": uuid.UUID(int=0),
+        "enum": Colour.RED,
+        "type": dict,
+        "function": len,
+        "generator": (x for x in [1, "\ud800"]),
+        "resists": _Resists(),
+        "bad text": _BadText("secret\ud800"),
+        "bad mapping": _BadMapping(a=1),
+        "bad iterable": _BadIterable(),
+        "bad number": _BadNumber(),
+        "endless": _Endless(),
+        "odd keys": {None: 1, ("a",): 2, "\ud800": 3, b"k": 4, 5: {6: 7}},
+        "tuple": ("a", 1, None),
+        "mixed list": [1, "a", 2.5, None, True],
+        "exception": ValueError("a\ud800b"),
+    }
+
+
+@pytest.fixture(scope="session")
+def hostile() -> Callable[[], dict[str, Any]]:
+    """Return a maker of hostile values: some can be walked only once."""
+    return hostile_values

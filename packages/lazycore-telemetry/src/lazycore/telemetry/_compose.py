@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from lazycore.telemetry import _events
+from lazycore.telemetry._attributes import own_attributes
 from lazycore.telemetry._text import metadata, type_name
 from lazycore.telemetry._usage import USAGE
 from lazycore.telemetry._values import (
-    as_attribute,
     as_bool,
     as_float,
     as_int,
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
     from lazycore.telemetry._operations import Operation
-    from lazycore.telemetry._runtime import Runtime
     from lazycore.telemetry._record import SpanRecord
+    from lazycore.telemetry._runtime import Runtime
     from lazycore.telemetry._span import GenAISpan
 
 __all__ = [
     "clean_name",
-    "extra",
     "finish",
     "metric_attributes",
     "set_status",
@@ -118,7 +117,7 @@ def _start_slowly(
     for key in ("attributes", "extra"):
         own = given.get(key)
         if own is not None:
-            attributes |= extra(own)
+            attributes |= own_attributes(own)
     kind = given.get("kind")
     if kind is None:
         kind = runtime.kinds[operation.kind]
@@ -153,24 +152,6 @@ def write_options(
             found[attribute] = read
     if dropped:
         found["lazycore.dropped_attributes"] = dropped
-
-
-def extra(given: object) -> dict[str, AttributeValue]:
-    """Return attributes of the developer's own, made safe."""
-    found: dict[str, AttributeValue] = {}
-    try:
-        pairs = list(given.items())  # type: ignore[attr-defined] # may raise
-    except Exception:  # noqa: BLE001 - foreign mappings may refuse
-        return found
-    for key, value in pairs:
-        name = metadata(key)
-        try:
-            read = as_attribute(value)
-        except Exception:  # noqa: BLE001 - foreign values may refuse
-            read = f"<{type_name(type(value))}>"
-        if name and read is not None:
-            found[name] = read
-    return found
 
 
 def error_type(error: object) -> str:
@@ -268,33 +249,38 @@ def set_status(
 
 def metric_attributes(span: GenAISpan, error: str | None) -> dict[str, AttributeValue]:
     """Return the few attributes that metrics carry."""
-    operation, given = span._operation, span._options
-    found: dict[str, AttributeValue] = {}
-    family = operation.family
+    family = span._operation.family
     if family in _OWN_LABELS:
-        for key, attribute in _OWN_LABELS[family]:
-            value = given.get(key)
-            if value is not None:
-                found[attribute] = metadata(value)
+        given = span._options
+        found: dict[str, AttributeValue] = {
+            attribute: metadata(given[key])
+            for key, attribute in _OWN_LABELS[family]
+            if given.get(key) is not None
+        }
         if family == "agent" and span._model is not None:
             found["gen_ai.request.model"] = metadata(span._model)
     else:
-        found["gen_ai.operation.name"] = operation.name
-        if span._provider is not None:
-            found["gen_ai.provider.name"] = metadata(span._provider)
-        if span._model is not None:
-            found["gen_ai.request.model"] = metadata(span._model)
-        final = span._final
-        if final is not None and "gen_ai.response.model" in final:
-            found["gen_ai.response.model"] = final["gen_ai.response.model"]
-        address = given.get("server_address")
-        if address is not None:
-            found["server.address"] = metadata(address)
-            port = as_int(given.get("server_port"))
-            if port is not None:
-                found["server.port"] = port
+        found = _client_labels(span)
     if error is not None:
         found["error.type"] = error
+    return found
+
+
+def _client_labels(span: GenAISpan) -> dict[str, AttributeValue]:
+    given, final = span._options, span._final
+    found: dict[str, AttributeValue] = {"gen_ai.operation.name": span._operation.name}
+    if span._provider is not None:
+        found["gen_ai.provider.name"] = metadata(span._provider)
+    if span._model is not None:
+        found["gen_ai.request.model"] = metadata(span._model)
+    if final is not None and "gen_ai.response.model" in final:
+        found["gen_ai.response.model"] = final["gen_ai.response.model"]
+    address = given.get("server_address")
+    if address is not None:
+        found["server.address"] = metadata(address)
+        port = as_int(given.get("server_port"))
+        if port is not None:
+            found["server.port"] = port
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from lazycore.telemetry._fit import fit
@@ -97,12 +98,11 @@ class ContentBuffer:
         self._values[attribute] = found
 
     def _many(self, role: str, values: object) -> list[JSON]:
-        items: Iterable[object]
-        if isinstance(values, (str, bytes, dict)):
-            items = [values]
-        else:
+        items: Iterable[object] = [values]
+        if not isinstance(values, (str, bytes, dict)):
             try:
-                items = [v for _, v in zip(range(MAX_MESSAGES), iter(values))]  # type: ignore[call-overload] # may raise
+                rest = iter(values)  # type: ignore[call-overload] # may raise
+                items = list(itertools.islice(rest, MAX_MESSAGES))
             except Exception:  # noqa: BLE001 - foreign iterables may refuse
                 items = [values]
         found: list[JSON] = []

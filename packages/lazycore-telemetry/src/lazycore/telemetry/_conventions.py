@@ -221,44 +221,53 @@ class Conventions:
 
     def _problems(self) -> Iterator[str]:
         for entry in self.attributes.values():
-            if entry.type not in TYPES:
-                yield f"{entry.name}: unknown type {entry.type}"
-            if entry.origin not in {"gen_ai", "core", "lazycore"}:
-                yield f"{entry.name}: unknown origin {entry.origin}"
-            successor = entry.replaced_by
-            # Names of one provider's own conventions are no part of this table.
-            if (
-                successor is not None
-                and successor not in self.attributes
-                and not successor.startswith("openai.")
-            ):
-                yield f"{entry.name}: replaced by {successor}, which is not there"
-            if entry.origin == "gen_ai" and not entry.name.startswith("gen_ai."):
-                yield f"{entry.name}: not in the gen_ai namespace"
+            yield from self._entry_problems(entry)
         for rules in self.operations.values():
-            if "gen_ai.operation.name" not in rules.required:
-                yield f"{rules.name}: gen_ai.operation.name is not required"
-            if not set(rules.kinds) <= set(KINDS):
-                yield f"{rules.name}: unknown kind in {rules.kinds}"
-            levels = (*rules.required, *rules.conditional, *rules.recommended)
-            total = (*levels, *rules.opt_in)
-            if len(total) != len(set(total)):
-                yield f"{rules.name}: a name on two levels"
-            for name in levels:
-                entry_ = self.attribute(name)
-                if entry_ is not None and entry_.content:
-                    yield f"{rules.name}: content {name} is not opt-in"
-            yield from self._strangers(rules.name, total)
+            yield from self._rule_problems(rules)
         for event in self.events.values():
             yield from self._strangers(event.name, (*event.required, *event.optional))
         for metric in self.metrics.values():
-            if not set(metric.profiles) <= set(self.profiles):
-                yield f"{metric.name}: unknown profile"
-            if list(metric.buckets) != sorted(set(metric.buckets)):
-                yield f"{metric.name}: buckets do not ascend"
-            if (metric.instrument == "histogram") != bool(metric.buckets):
-                yield f"{metric.name}: buckets belong to histograms"
-            yield from self._strangers(metric.name, metric.attributes)
+            yield from self._metric_problems(metric)
+
+    def _entry_problems(self, entry: Attribute) -> Iterator[str]:
+        if entry.type not in TYPES:
+            yield f"{entry.name}: unknown type {entry.type}"
+        if entry.origin not in {"gen_ai", "core", "lazycore"}:
+            yield f"{entry.name}: unknown origin {entry.origin}"
+        successor = entry.replaced_by
+        # Names of one provider's own conventions are no part of this table.
+        if (
+            successor is not None
+            and successor not in self.attributes
+            and not successor.startswith("openai.")
+        ):
+            yield f"{entry.name}: replaced by {successor}, which is not there"
+        if entry.origin == "gen_ai" and not entry.name.startswith("gen_ai."):
+            yield f"{entry.name}: not in the gen_ai namespace"
+
+    def _rule_problems(self, rules: SpanRules) -> Iterator[str]:
+        if "gen_ai.operation.name" not in rules.required:
+            yield f"{rules.name}: gen_ai.operation.name is not required"
+        if not set(rules.kinds) <= set(KINDS):
+            yield f"{rules.name}: unknown kind in {rules.kinds}"
+        levels = (*rules.required, *rules.conditional, *rules.recommended)
+        total = (*levels, *rules.opt_in)
+        if len(total) != len(set(total)):
+            yield f"{rules.name}: a name on two levels"
+        for name in levels:
+            entry = self.attribute(name)
+            if entry is not None and entry.content:
+                yield f"{rules.name}: content {name} is not opt-in"
+        yield from self._strangers(rules.name, total)
+
+    def _metric_problems(self, metric: Metric) -> Iterator[str]:
+        if not set(metric.profiles) <= set(self.profiles):
+            yield f"{metric.name}: unknown profile"
+        if list(metric.buckets) != sorted(set(metric.buckets)):
+            yield f"{metric.name}: buckets do not ascend"
+        if (metric.instrument == "histogram") != bool(metric.buckets):
+            yield f"{metric.name}: buckets belong to histograms"
+        yield from self._strangers(metric.name, metric.attributes)
 
     def _strangers(self, label: str, names: tuple[str, ...]) -> Iterator[str]:
         for name in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazycore.telemetry import _events, _runtime
-from lazycore.telemetry._compose import error_type
+from lazycore.telemetry._compose import clean_name, error_type
 from lazycore.telemetry._errors import TelemetryUsageError
 from lazycore.telemetry._names import EVENT_EVALUATION
 from lazycore.telemetry._span import GenAISpan
@@ -56,7 +56,8 @@ def add_evaluation_result(
         ...     pass
         >>> add_evaluation_result(span, "relevance", score=0.9, label="relevant")
     """
-    if not isinstance(name, str) or not name.strip():
+    given: object = name
+    if not isinstance(given, str) or not given.strip():
         raise TelemetryUsageError("an evaluation has a name, such as 'relevance'")
     span = _target(target)
     runtime = _runtime.current()
@@ -75,7 +76,7 @@ def add_evaluation_result(
                 on_span["gen_ai.evaluation.explanation"] = text
             if policy.mode.on_event:
                 on_log["gen_ai.evaluation.explanation"] = text
-    _deliver(runtime, span, on_span, on_log)
+    _deliver(name, runtime, span, on_span, on_log)
 
 
 def _target(target: object) -> Span | None:
@@ -106,6 +107,7 @@ def _attributes(
 
 
 def _deliver(
+    name: str,
     runtime: Runtime,
     span: Span | None,
     on_span: dict[str, AttributeValue],
@@ -129,7 +131,7 @@ def _deliver(
     links = [] if span is None else [Link(span.get_span_context())]
     parent = None if span is None else set_span_in_context(span)
     carrier = runtime.tracer.start_span(
-        f"evaluation {on_span['gen_ai.evaluation.name']}",
+        clean_name(f"evaluation {metadata(name)}"),
         parent,
         attributes=on_span,
         links=links,

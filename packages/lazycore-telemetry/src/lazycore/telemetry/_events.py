@@ -38,7 +38,7 @@ def emit_log(
 
     runtime.logger.emit(
         event_name=name,
-        attributes=attributes,  # type: ignore[arg-type] # JSON values are log attributes
+        attributes=attributes,
         context=context,
         severity_number=SeverityNumber(severity),
     )

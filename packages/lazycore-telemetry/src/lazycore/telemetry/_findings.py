@@ -168,21 +168,20 @@ class Finding:
             ATTR_SECURITY_SEVERITY: self.severity.value,
             "security.finding.id": str(self.finding_id),
         }
-        for name, value in (
-            (ATTR_OWASP_MAPPING, self.owasp),
-            ("security.finding.atlas", self.atlas),
-            ("security.finding.cwe", self.cwe),
-            ("security.finding.cve", self.cve),
-            ("security.finding.cvss", self.cvss),
-            ("security.finding.title", self.title),
-            ("security.finding.verdict", self.verdict),
-            ("security.finding.action", self.action),
-            ("security.finding.target", self.target),
-            ("security_rule.name", self.rule_id),
-            ("security_rule.category", self.category),
-        ):
-            if value is not None and value != ():
-                found[name] = value
+        more: dict[str, AttributeValue | None] = {
+            ATTR_OWASP_MAPPING: self.owasp,
+            "security.finding.atlas": self.atlas,
+            "security.finding.cwe": self.cwe,
+            "security.finding.cve": self.cve,
+            "security.finding.cvss": self.cvss,
+            "security.finding.title": self.title,
+            "security.finding.verdict": self.verdict,
+            "security.finding.action": self.action,
+            "security.finding.target": self.target,
+            "security_rule.name": self.rule_id,
+            "security_rule.category": self.category,
+        }
+        found |= {name: v for name, v in more.items() if v is not None and v != ()}
         return found
 
 

@@ -38,7 +38,8 @@ def ml_metric_attribute(name: str) -> str:
         >>> ml_metric_attribute("Accuracy")
         'ml.metric.accuracy'
     """
-    lowered = name.lower() if isinstance(name, str) else ""
+    given: object = name
+    lowered = given.lower() if isinstance(given, str) else ""
     if not _NAME.fullmatch(lowered) or len(lowered) > 128:
         raise TelemetryUsageError(
             f"{name!r} is no metric name: start with a letter and use letters, digits, "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lazycore.telemetry._errors import TelemetryUsageError
+from lazycore.telemetry._fit import fit
 from lazycore.telemetry._text import as_text, metadata
 from lazycore.telemetry._values import JSON, dumps, normalise_part
 
@@ -79,7 +80,8 @@ class ContentPolicy:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        if not isinstance(self.mode, ContentMode):
+        mode: object = self.mode
+        if not isinstance(mode, ContentMode):
             raise TelemetryUsageError(
                 f"mode is a ContentMode, not {self.mode!r}: give one of "
                 f"{', '.join(f'ContentMode.{m.name}' for m in ContentMode)}"
@@ -90,9 +92,8 @@ class ContentPolicy:
             value = getattr(self, name)
             if type(value) is not int or value < low:
                 raise TelemetryUsageError(f"{name} is an int >= {low}, not {value!r}")
-        if self.hash_key is not None and (
-            not isinstance(self.hash_key, bytes) or len(self.hash_key) < 16
-        ):
+        key: object = self.hash_key
+        if key is not None and (not isinstance(key, bytes) or len(key) < 16):
             raise TelemetryUsageError("hash_key is bytes, at least 16 of them")
 
     @property
@@ -107,7 +108,7 @@ class ContentPolicy:
             return normalise_part(_as_part(value), max_chars=limit)
         whole = normalise_part(_as_part(value), max_chars=None)
         try:
-            kept = self.redact(role, whole)
+            kept: object = self.redact(role, whole)
             if kept is None:
                 return None
             if isinstance(kept, str):
@@ -135,7 +136,9 @@ class ContentPolicy:
         if part is None or part.get("type") == "withheld":
             return None
         content = part.get("content")
-        return content if isinstance(content, str) else dumps(part)
+        if isinstance(content, str):
+            return content
+        return fit(part, self.max_total_bytes, max_chars=self.max_part_chars)
 
     def digest(self, value: object) -> str | None:
         """Return the keyed hash of content, None without a key."""
@@ -164,14 +167,14 @@ def _as_part(value: object) -> Mapping[str, object]:
 
 def measure(parts: tuple[object, ...]) -> int:
     """Return how many characters the texts of some parts have; cheap and safe."""
-    total = 0
-    for part in parts:
-        try:
-            found = part.get("content") if isinstance(part, dict) else part
-            if isinstance(found, str):
-                total += str.__len__(found)
-            elif isinstance(found, (bytes, bytearray)):
-                total += len(found)
-        except Exception:  # noqa: BLE001 - hostile containers exist
-            continue
-    return total
+    return sum(_length(part) for part in parts)
+
+
+def _length(part: object) -> int:
+    try:
+        found = part.get("content") if isinstance(part, dict) else part
+        if isinstance(found, str):
+            return str.__len__(found)
+        return len(found) if isinstance(found, (bytes, bytearray)) else 0
+    except Exception:  # noqa: BLE001 - hostile containers exist
+        return 0

@@ -91,7 +91,7 @@ class attach_carrier:  # noqa: N801 - used as a function
         values = os.environ if self._values is None else self._values
         found = {
             name.lower(): value
-            for name, value in list(values.items())
+            for name, value in _items(values)
             if isinstance(name, str)
             and isinstance(value, str)
             and name.lower() in _KEYS
@@ -142,3 +142,11 @@ def _run(
 ) -> R:
     with attach_carrier(values):
         return function(*args, **kwargs)
+
+
+def _items(values: Mapping[str, str]) -> list[tuple[object, object]]:
+    """Return the pairs of a carrier from an untrusted side."""
+    try:
+        return list(values.items())
+    except Exception:  # noqa: BLE001 - foreign mappings may refuse
+        return []

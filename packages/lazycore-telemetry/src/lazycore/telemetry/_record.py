@@ -187,10 +187,7 @@ class SpanRecord:
         found = self._final
         if found is None:
             found = self._final = {}
-        if modality is not None:
-            names = USAGE_BY_MODALITY[modality]
-        else:
-            names = USAGE
+        names = USAGE if modality is None else USAGE_BY_MODALITY[modality]
         if input is not None:
             _count(found, names["input"], input)
         if output is not None:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from lazycore.telemetry._errors import TelemetryUsageError
 from lazycore.telemetry._taxonomy import risk_category
-from lazycore.telemetry._values import normalise
+from lazycore.telemetry._values import JSON, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lazycore.telemetry._findings import Finding
-    from lazycore.telemetry._values import JSON
 
 __all__ = ["findings_to_sarif", "ocsf_finding", "sarif_result"]
 

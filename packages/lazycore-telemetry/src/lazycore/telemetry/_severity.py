@@ -11,7 +11,7 @@ from lazycore.telemetry._errors import TelemetryUsageError
 __all__ = ["SecuritySeverity"]
 
 
-class SecuritySeverity(str, enum.Enum):
+class SecuritySeverity(str, enum.Enum):  # noqa: UP042 - StrEnum would change str()
     """Severity of a security finding; members order from `INFO` to `CRITICAL`.
 
     The numbers follow CVSS 3.1 and 4.0 rating scales, SARIF 2.1.0 `level` and the
@@ -122,7 +122,7 @@ _SCALES: Final = {
 }
 
 
-def check_cvss(score: float) -> float:
+def check_cvss(score: object) -> float:
     """Return a CVSS base score as a float, or raise for what is none."""
     if (
         isinstance(score, bool)

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 from lazycore.telemetry import _compose, _runtime
+from lazycore.telemetry._attributes import own_attributes
 from lazycore.telemetry._errors import TelemetryUsageError
 from lazycore.telemetry._record import ENDED, IDLE, NEW, OPEN, SpanRecord
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, SpanContext, Tracer
+    from opentelemetry.trace import Span, SpanContext
     from opentelemetry.trace.status import Status, StatusCode
 
     from lazycore.telemetry._stream import AsyncSpanStream, SpanStream
@@ -299,7 +300,7 @@ class GenAISpan(SpanRecord):
         content policy does not apply to them.
         """
         if self._writable() and self._recording and self._span is not None:
-            self._span.set_attributes(_compose.extra(attributes))
+            self._span.set_attributes(own_attributes(attributes))
         return self
 
     def is_recording(self) -> bool:
@@ -331,7 +332,7 @@ class GenAISpan(SpanRecord):
     ) -> None:
         """Add an event of your own, as an OpenTelemetry span does."""
         if self._writable() and self._recording and self._span is not None:
-            found = _compose.extra(attributes or {})
+            found = own_attributes(attributes or {})
             self._span.add_event(_compose.clean_name(name), found, timestamp)
 
     def set_status(
@@ -352,9 +353,9 @@ class Activation:
 
     def __enter__(self) -> GenAISpan:
         span = self._span
-        if span._state == OPEN and span._token is None:  # noqa: SLF001 - one class in two
-            span._attach()  # noqa: SLF001 - one class in two
+        if span._state == OPEN and span._token is None:
+            span._attach()
         return span
 
     def __exit__(self, *_: object) -> None:
-        self._span._detach()  # noqa: SLF001 - one class in two
+        self._span._detach()

@@ -41,10 +41,9 @@ class SpanControls(TypedDict, total=False):
     attributes: Mapping[str, object] | None
 
 
-class SpanOptions(SpanControls, total=False):
-    """What a request says; each operation takes those that the conventions give it."""
+class AgentOptions(SpanControls, total=False):
+    """What a request says, but for the agent's name."""
 
-    agent: str | None
     agent_description: str | None
     agent_id: str | None
     agent_version: str | None
@@ -81,6 +80,12 @@ class SpanOptions(SpanControls, total=False):
     top_k: int | None
     top_p: float | None
     workflow: str | None
+
+
+class SpanOptions(AgentOptions, total=False):
+    """What a request says; each operation takes those that the conventions give it."""
+
+    agent: str | None
 
 
 def genai_span(
@@ -236,7 +241,7 @@ def agent_span(
     remote: bool = False,
     provider: str | None = None,
     model: str | None = None,
-    **options: Unpack[SpanOptions],
+    **options: Unpack[AgentOptions],
 ) -> GenAISpan:
     """Make the span of one agent invocation.
 
@@ -257,9 +262,8 @@ def agent_span(
         raise TelemetryUsageError(
             "an agent in this process has no provider: leave it out, or say remote=True"
         )
-    return genai_span(
-        "invoke_agent", provider=provider, model=model, **{**options, "agent": agent}
-    )
+    given: SpanOptions = {**options, "agent": agent}
+    return genai_span("invoke_agent", provider=provider, model=model, **given)
 
 
 def workflow_span(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -42,10 +43,8 @@ class _Watched:
 
     def __del__(self) -> None:
         # A stream that was dropped half-way must not leave its span open.
-        try:
+        with contextlib.suppress(Exception):  # interpreter shutdown
             self._finish()
-        except Exception:  # noqa: BLE001, S110 - interpreter shutdown
-            pass
 
 
 class SpanStream(_Watched, Iterator[T], Generic[T]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = ["METADATA_CHARS", "as_text", "clean", "metadata"]
 
+_CONTAINERS = (list, tuple, dict, set, frozenset, BaseExceptionGroup)
 # Names and identifiers; content has limits of its own.
 METADATA_CHARS = 4096
 
@@ -39,6 +40,9 @@ def as_text(value: object) -> str:
         if isinstance(value, int) and value.bit_length() > 256:
             # int -> str is refused above 4300 digits and quadratic below.
             return f"<int of {value.bit_length()} bits>"
+        if isinstance(value, _CONTAINERS) or hasattr(value, "__dataclass_fields__"):
+            # The text of a container can be exponentially longer than itself.
+            return f"<{type_name(type(value))}>"
         return clean(str(value))
     except Exception:  # noqa: BLE001 - any object may refuse to be shown
         return f"<{type_name(type(value))}>"

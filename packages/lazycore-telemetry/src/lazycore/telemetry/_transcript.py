@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazycore.telemetry import _events, _runtime
-from lazycore.telemetry._compose import extra
+from lazycore.telemetry._attributes import own_attributes
 from lazycore.telemetry._names import (
     ATTR_GENAI_EVENT_CONTENT,
     ATTR_GENAI_EVENT_ROLE,
@@ -62,7 +62,7 @@ def add_transcript_event(
     ):
         return
     policy = runtime.settings.policy
-    found = extra(attributes)
+    found = own_attributes(attributes)
     found[ATTR_GENAI_EVENT_ROLE] = metadata(role)
     found[f"{ATTR_GENAI_EVENT_CONTENT}.length"] = measure((content,))
     if name is not None:

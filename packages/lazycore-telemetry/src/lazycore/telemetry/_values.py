@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import datetime
+import datetime as dt
 import enum
 import itertools
 import json
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, TypeAlias
 
 from lazycore.telemetry._text import as_text, clean, metadata, type_name
@@ -17,11 +18,9 @@ from lazycore.telemetry._text import as_text, clean, metadata, type_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from opentelemetry.util.types import AttributeValue
 
 __all__ = [
     "JSON",
-    "as_attribute",
     "as_bool",
     "as_float",
     "as_int",
@@ -30,11 +29,11 @@ __all__ = [
     "normalise",
 ]
 
-JSON: TypeAlias = "str | int | float | bool | None | list[JSON] | dict[str, JSON]"
+JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 
 _INT64 = 1 << 63
 MAX_DEPTH = 24
-MAX_NODES = 20_000
+MAX_NODES = 5_000
 MAX_ITEMS = 2_000
 MAX_KEY_CHARS = 256
 MAX_STRINGS = 256
@@ -126,48 +125,6 @@ def as_strings(value: object) -> tuple[str, ...] | None:
         return None
 
 
-def as_attribute(value: object) -> AttributeValue | None:
-    """Return what an attribute can hold for a developer's own value.
-
-    Scalars stay; lists of one scalar type stay; anything else becomes JSON text.
-    None stands for what can't be said (NaN, an empty value).
-    """
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, enum.Enum):
-        return as_attribute(value.value)
-    if isinstance(value, str):
-        return metadata(value)
-    if isinstance(value, int):
-        number = as_int(value)
-        return as_text(value) if number is None else number
-    if isinstance(value, float):
-        return as_float(value)
-    if isinstance(value, (list, tuple)):
-        items = [as_attribute(item) for item in list.__iter__(list(value[:1024]))]
-        kinds = {type(item) for item in items}
-        if kinds <= {str}:
-            return tuple(item for item in items if isinstance(item, str))
-        if kinds <= {bool}:
-            return tuple(item for item in items if isinstance(item, bool))
-        if kinds <= {int}:
-            return tuple(item for item in items if isinstance(item, int))
-        if kinds <= {int, float}:
-            return tuple(float(i) for i in items if isinstance(i, (int, float)))
-    integer = as_int(value)
-    if integer is not None and type_name(type(value)).startswith("numpy.int"):
-        return integer
-    real = number_of(value)
-    if real is not None:
-        return as_float(real)
-    return dumps(normalise(value, max_chars=METADATA_JSON_CHARS))
-
-
-METADATA_JSON_CHARS = 1024
-
-
 class _Walk:
     """One walk over a foreign structure with a budget that bounds its cost."""
 
@@ -213,7 +170,7 @@ class _Walk:
             return "NaN" if math.isnan(real) else f"{real}".replace("inf", "Infinity")
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._binary(bytes(value))
-        if isinstance(value, (datetime.date, datetime.time)):
+        if isinstance(value, (dt.date, dt.time)):
             return clean(value.isoformat())
         if depth >= MAX_DEPTH:
             return f"<{type_name(type(value))}: too deep>"
@@ -237,12 +194,12 @@ class _Walk:
             return self._mapping(value, depth)
         if isinstance(value, (list, tuple)):
             return self._items(value, len(value), depth)
-        if isinstance(value, Set):
+        if isinstance(value, AbstractSet):
             items = self._items(value, len(value), depth)
             return sorted(items, key=dumps)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-            return self._mapping(fields, depth)
+            return self.visit(fields, depth)
         return self._foreign(value, depth)
 
     def _mapping(self, value: Mapping[object, object], depth: int) -> dict[str, JSON]:
