@@ -95,6 +95,9 @@ def _parser() -> argparse.ArgumentParser:
             action="store_true",
             help="accept the conditions of every tier 2 model of the study",
         )
+        command.add_argument(
+            "--dask", metavar="ADDRESS", help="run cells on this dask scheduler"
+        )
         command.add_argument("--sign", type=Path, help="sign receipts with this key")
 
     demo = add("demo", _demo, "run a built-in study, or continue it")
@@ -312,10 +315,16 @@ def _run_lock(options: argparse.Namespace, lock: StudyLock, output: Path) -> int
         from lazycore.experiments._receipts import Signer
 
         signer = Signer(options.sign)
+    engine = None
+    if options.dask is not None:
+        from lazycore.experiments._engine_dask import DaskEngine
+
+        engine = DaskEngine(options.dask)
     record = run_study(
         lock,
         output,
         slots=options.slots,
+        engine=engine,
         accept_restricted_licenses=options.accept_restricted_licenses,
         observer=_observer(),
         signer=signer,

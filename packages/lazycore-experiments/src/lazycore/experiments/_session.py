@@ -64,8 +64,8 @@ class Session:
 
     def run(self, environment: Mapping[str, str]) -> None:
         """Drive the engine over what is left of the plan, and journal how it ended."""
-        work = self.engine.start(self.lock, self.snapshot.root, environment)
         try:
+            work = self.engine.start(self.lock, self.snapshot.root, environment)
             provenance = self._provenance(environment)
             self.journal.append("session", provenance)
             spans = RunSpans(self.lock.study, self.lock.digest, provenance)
