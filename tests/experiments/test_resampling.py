@@ -8,8 +8,10 @@ import pytest
 from lazycore.experiments._resampling import (
     bootstrap_means,
     expanded_interval,
+    limit_interval,
     sign_flip,
     stream,
+    worth_drawing,
 )
 
 
@@ -37,7 +39,7 @@ def test_every_assignment_of_five_signs_is_counted() -> None:
     ]
     expected = sum(abs(total) >= 5 for total in sums) / 32
     found = sign_flip(values, resamples=10, rng=stream("x"))
-    assert found.exact
+    assert found.method == "exact"
     assert found.p_value == expected
 
 
@@ -58,7 +60,7 @@ def test_small_permutation_tests_are_exact(values: list[float], p_value: float) 
 
 def test_no_monte_carlo_p_is_zero() -> None:
     found = sign_flip([1.0] * 400, resamples=99, rng=stream("x"))
-    assert not found.exact
+    assert found.method == "99 draws"
     assert found.p_value == 1 / 100
 
 
@@ -114,6 +116,48 @@ def test_interval_of_few_units_is_wider_than_the_percentiles() -> None:
 def test_two_units_give_the_whole_range() -> None:
     means = bootstrap_means([0.0, 1.0], resamples=200, rng=stream("x"))
     assert expanded_interval(means, units=2, confidence=0.95) == (0.0, 1.0)
+
+
+def test_the_limit_is_where_the_draws_go() -> None:
+    draw = stream("long tail")
+    values = [-math.log(1 - draw.random()) for _ in range(600)]
+    means = bootstrap_means(values, resamples=6_000, rng=stream("x"))
+    drawn = expanded_interval(means, units=10**6, confidence=0.95)
+    limits = limit_interval(values, confidence=0.95)
+    width = drawn[1] - drawn[0]
+    assert limits == pytest.approx(drawn, abs=0.03 * width)
+
+
+def test_very_many_units_take_no_longer_than_many() -> None:
+    draw = stream("many")
+    values = [draw.gauss(0.01, 1.0) for _ in range(30_000)]
+    assert not worth_drawing(values, resamples=10_000)
+    found = sign_flip(values, resamples=10_000, rng=stream("x"))
+    assert found.method == "normal limit"
+    error = math.sqrt(sum(value * value for value in values))
+    expected = math.erfc(abs(sum(values)) / error / math.sqrt(2))
+    assert found.p_value == pytest.approx(expected, rel=1e-9)
+
+
+def test_limits_never_beat_the_smallest_p_of_the_draws() -> None:
+    values = [1.0 + 1e-6 * i for i in range(30_000)]
+    assert sign_flip(values, resamples=9_999, rng=stream("x")).p_value == 1e-4
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([float(i % 5) for i in range(40_000)], id="few distinct values"),
+        pytest.param(
+            [0.001 * i for i in range(40_000)] + [1e6], id="one value dominates"
+        ),
+        pytest.param([0.1 * i for i in range(3_000)], id="few enough"),
+    ],
+)
+def test_draws_are_kept_where_the_limit_is_not_needed_or_not_there(
+    values: list[float],
+) -> None:
+    assert worth_drawing(values, resamples=10_000)
 
 
 def test_bootstrap_error_equals_scipys() -> None:

@@ -75,7 +75,7 @@ def test_an_interval_lies_within_the_data_and_around_the_mean(
 def test_sign_flips_of_binary_pairs_are_mcnemars_test(values: list[float]) -> None:
     flip = sign_flip(values, resamples=10, rng=stream("x"))
     gained, lost = values.count(1.0), values.count(-1.0)
-    assert flip.exact
+    assert flip.method == "exact"
     assert flip.p_value == mcnemar_exact(gained, lost)
 
 

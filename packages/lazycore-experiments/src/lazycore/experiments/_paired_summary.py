@@ -15,8 +15,10 @@ from lazycore.experiments._power import minimum_detectable_effect
 from lazycore.experiments._resampling import (
     bootstrap_means,
     expanded_interval,
+    limit_interval,
     sign_flip,
     stream,
+    worth_drawing,
 )
 
 if TYPE_CHECKING:
@@ -79,8 +81,7 @@ def summarise(
         flip = sign_flip(
             differences, resamples=resamples, rng=stream(*seed, "sign-flip")
         )
-        how = "exact" if flip.exact else f"{flip.draws:,} draws"
-        p_value, p_method = flip.p_value, f"sign-flip permutation, {how}"
+        p_value, p_method = flip.p_value, f"sign-flip permutation, {flip.method}"
     interval, interval_method = _interval(
         differences,
         binary=binary,
@@ -112,6 +113,9 @@ def _interval(
 ) -> tuple[tuple[float, float] | None, str]:
     units = len(differences)
     if len(set(differences)) > 1:
+        if not worth_drawing(differences, resamples=resamples):
+            limits = limit_interval(differences, confidence=confidence)
+            return limits, "cluster bootstrap, limit of very many units"
         means = bootstrap_means(
             differences, resamples=resamples, rng=stream(*seed, "bootstrap")
         )

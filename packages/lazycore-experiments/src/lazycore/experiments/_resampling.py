@@ -23,10 +23,22 @@ from lazycore.experiments._student import student_quantile
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["SignFlip", "bootstrap_means", "expanded_interval", "sign_flip", "stream"]
+__all__ = [
+    "SignFlip",
+    "bootstrap_means",
+    "expanded_interval",
+    "limit_interval",
+    "sign_flip",
+    "stream",
+    "worth_drawing",
+]
 
 _EXACT_UNITS = 16
 _NEGLIGIBLE = 1e-22
+# About four seconds of drawing one by one. Beyond, the distribution is so close to
+# its limit that drawing would add nothing but waiting.
+_MOST_DRAWS = 50_000_000
+_LARGEST_SHARE = 0.01
 _Draw = tuple[int, list[float]]
 
 
@@ -36,13 +48,11 @@ class SignFlip:
 
     Attributes:
         p_value: Share of sign assignments with a sum at least as far from 0.
-        exact: True when every assignment was counted.
-        draws: Assignments looked at.
+        method: ``exact``, the number of draws, or ``normal limit``.
     """
 
     p_value: float
-    exact: bool
-    draws: int
+    method: str
 
 
 def stream(*parts: str) -> random.Random:
@@ -94,6 +104,42 @@ def bootstrap_means(
     return means
 
 
+def worth_drawing(values: Sequence[float], *, resamples: int) -> bool:
+    """Return whether drawing is affordable, by counts or one by one.
+
+    False only for very many different values of which none dominates: then the
+    limits below are closer to the full distribution than any number of draws.
+    """
+    size = len(values)
+    if size * resamples <= _MOST_DRAWS or 8 * len(set(values)) <= size:
+        return True
+    squares = [value * value for value in values]
+    return max(squares) > _LARGEST_SHARE * math.fsum(squares)
+
+
+def limit_interval(
+    values: Sequence[float], *, confidence: float
+) -> tuple[float, float]:
+    """Return what the bootstrap's percentiles tend to with many units and draws.
+
+    Normal quantiles of the mean, corrected for the skewness that the resampled mean
+    has (Cornish and Fisher, "Moments and Cumulants in the Specification of
+    Distributions", 1938).
+
+    Args:
+        values: One number per cluster; not all equal.
+        confidence: For instance 0.95.
+    """
+    size = len(values)
+    mean = math.fsum(values) / size
+    second = math.fsum((value - mean) ** 2 for value in values) / size
+    third = math.fsum((value - mean) ** 3 for value in values) / size
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    skewness = third / second**1.5 / math.sqrt(size)
+    shift, error = skewness * (z * z - 1) / 6, math.sqrt(second / size)
+    return mean + error * (shift - z), mean + error * (shift + z)
+
+
 def expanded_interval(
     means: Sequence[float], *, units: int, confidence: float
 ) -> tuple[float, float]:
@@ -130,7 +176,7 @@ def sign_flip(
     """
     changed = [value for value in differences if value]
     if not changed:
-        return SignFlip(p_value=1.0, exact=True, draws=1)
+        return SignFlip(p_value=1.0, method="exact")
     # Sums that are equal in exact arithmetic may differ in their last bits.
     reach = abs(math.fsum(changed)) - 1e-9 * math.fsum(map(abs, changed))
     if len(changed) <= _EXACT_UNITS:
@@ -138,11 +184,18 @@ def sign_flip(
         for value in changed:
             sums = [s + value for s in sums] + [s - value for s in sums]
         hits = sum(abs(s) >= reach for s in sums)
-        return SignFlip(p_value=hits / len(sums), exact=True, draws=len(sums))
+        return SignFlip(p_value=hits / len(sums), method="exact")
+    if not worth_drawing(changed, resamples=resamples):
+        # Random signs in front of very many differences: the sum is normal, and no
+        # p is smaller than the draws could have shown.
+        error = math.sqrt(math.fsum(value * value for value in changed))
+        tail = 2 * NormalDist().cdf(-abs(math.fsum(changed)) / error)
+        return SignFlip(p_value=max(tail, 1 / (resamples + 1)), method="normal limit")
     # In an order that neither the units nor the sign of the effect decide.
     draw = _flipper(sorted(map(abs, changed)), rng.random)
     hits = sum(abs(draw()) >= reach for _ in range(resamples))
-    return SignFlip(p_value=(hits + 1) / (resamples + 1), exact=False, draws=resamples)
+    p_value = (hits + 1) / (resamples + 1)
+    return SignFlip(p_value=p_value, method=f"{resamples:,} draws")
 
 
 def _flipper(magnitudes: list[float], draw: Callable[[], float]) -> Callable[[], float]:
