@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lazycore.sandbox import (
-    BaseSandboxExecutor,
     Guarantee,
     LandlockSandboxExecutor,
     LinuxNamespaceSandboxExecutor,
@@ -30,15 +29,17 @@ from lazycore.sandbox import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BACKENDS = {
+    from lazycore.sandbox._linux._native import NativeExecutor
+
+BACKENDS: dict[str, type[NativeExecutor]] = {
     "linux-namespace": LinuxNamespaceSandboxExecutor,
     "landlock": LandlockSandboxExecutor,
 }
 
 
 @pytest.fixture(params=list(BACKENDS))
-def backend(request: pytest.FixtureRequest) -> type[BaseSandboxExecutor]:
-    chosen: type[BaseSandboxExecutor] = BACKENDS[request.param]
+def backend(request: pytest.FixtureRequest) -> type[NativeExecutor]:
+    chosen: type[NativeExecutor] = BACKENDS[request.param]
     report = chosen.probe_for(frozenset())
     if not report.available:
         pytest.skip(f"the backend {chosen.name} cannot run here: {report.reason}")
@@ -69,17 +70,18 @@ def wait_until(condition: Callable[[], bool], *, limit_s: float = 20) -> bool:
     return condition()
 
 
-def launcher_pid(executor: BaseSandboxExecutor) -> int:
-    owned = executor._launcher._owned  # type: ignore[attr-defined]
+def launcher_pid(executor: NativeExecutor) -> int:
+    owned = executor._launcher._owned
+    assert owned is not None
     return int(owned.process.pid)
 
 
-def open_executor(backend: type[BaseSandboxExecutor]) -> BaseSandboxExecutor:
+def open_executor(backend: type[NativeExecutor]) -> NativeExecutor:
     return backend(allow_degraded=frozenset(Guarantee))
 
 
 def test_a_killed_launcher_is_replaced_for_the_next_run(
-    backend: type[BaseSandboxExecutor],
+    backend: type[NativeExecutor],
 ) -> None:
     with open_executor(backend) as executor:
         executor.run_command(["true"], SandboxPolicy())
@@ -91,12 +93,12 @@ def test_a_killed_launcher_is_replaced_for_the_next_run(
 
 
 def test_a_launcher_killed_during_a_run_takes_the_run_with_it(
-    backend: type[BaseSandboxExecutor],
+    backend: type[NativeExecutor],
 ) -> None:
     mark = f"60.{random.randrange(10**9)}"
     failed: list[BaseException] = []
 
-    def run(executor: BaseSandboxExecutor) -> None:
+    def run(executor: NativeExecutor) -> None:
         try:
             executor.run_command(["sh", "-c", f"sleep {mark} & wait"], SandboxPolicy())
         except SandboxError as error:
@@ -115,7 +117,7 @@ def test_a_launcher_killed_during_a_run_takes_the_run_with_it(
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_caller_that_dies_takes_its_runs_with_it(
-    backend: type[BaseSandboxExecutor], how: signal.Signals
+    backend: type[NativeExecutor], how: signal.Signals
 ) -> None:
     mark = f"60.{random.randrange(10**9)}"
     script = f"""
@@ -134,7 +136,7 @@ def test_a_caller_that_dies_takes_its_runs_with_it(
     assert wait_until(lambda: not marked(mark))
 
 
-def test_closing_ends_what_still_runs(backend: type[BaseSandboxExecutor]) -> None:
+def test_closing_ends_what_still_runs(backend: type[NativeExecutor]) -> None:
     mark = f"60.{random.randrange(10**9)}"
     executor = open_executor(backend)
 
@@ -159,7 +161,7 @@ def _quiet(work: Callable[[], None]) -> None:
 
 
 def test_an_executor_that_is_dropped_ends_its_launcher(
-    backend: type[BaseSandboxExecutor],
+    backend: type[NativeExecutor],
 ) -> None:
     executor = open_executor(backend)
     executor.run_command(["true"], SandboxPolicy())
@@ -169,7 +171,7 @@ def test_an_executor_that_is_dropped_ends_its_launcher(
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_an_interrupt_ends_the_run(backend: type[BaseSandboxExecutor]) -> None:
+def test_an_interrupt_ends_the_run(backend: type[NativeExecutor]) -> None:
     mark = f"60.{random.randrange(10**9)}"
     with open_executor(backend) as executor:
         executor.run_command(["true"], SandboxPolicy())
@@ -184,7 +186,7 @@ def test_an_interrupt_ends_the_run(backend: type[BaseSandboxExecutor]) -> None:
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_multiprocessing_children_run_sandboxes(
-    backend: type[BaseSandboxExecutor], method: str, folder: Path
+    backend: type[NativeExecutor], method: str, folder: Path
 ) -> None:
     script = folder / "script.py"
     script.write_text(
@@ -214,7 +216,7 @@ def test_multiprocessing_children_run_sandboxes(
 
 
 def test_a_forked_caller_gets_a_launcher_of_its_own(
-    backend: type[BaseSandboxExecutor],
+    backend: type[NativeExecutor],
 ) -> None:
     with open_executor(backend) as executor:
         executor.run_command(["true"], SandboxPolicy())
@@ -234,7 +236,7 @@ def test_a_forked_caller_gets_a_launcher_of_its_own(
         assert executor.run_command(["true"], SandboxPolicy()).returncode == 0
 
 
-def soak(backend: type[BaseSandboxExecutor], *, runs: int, seed: int) -> None:
+def soak(backend: type[NativeExecutor], *, runs: int, seed: int) -> None:
     """Run with random timeouts, ends and kills; compare the host before and after."""
     chance = random.Random(seed)
     mark = f"60.{chance.randrange(10**9)}"
@@ -273,7 +275,7 @@ def soak(backend: type[BaseSandboxExecutor], *, runs: int, seed: int) -> None:
     assert wait_until(lambda: _host_state() == before), (before, _host_state())
 
 
-def _kill_launcher(executor: BaseSandboxExecutor) -> None:
+def _kill_launcher(executor: NativeExecutor) -> None:
     try:
         os.kill(launcher_pid(executor), signal.SIGKILL)
     except (AttributeError, ProcessLookupError):
@@ -281,7 +283,7 @@ def _kill_launcher(executor: BaseSandboxExecutor) -> None:
 
 
 def _run_and_kill_caller(
-    backend: type[BaseSandboxExecutor], argv: list[str], after_s: float
+    backend: type[NativeExecutor], argv: list[str], after_s: float
 ) -> None:
     script = (
         "from lazycore.sandbox import *\n"
@@ -305,13 +307,13 @@ def _host_state() -> tuple[object, ...]:
     )
 
 
-def test_forty_random_ends_leave_nothing(backend: type[BaseSandboxExecutor]) -> None:
+def test_forty_random_ends_leave_nothing(backend: type[NativeExecutor]) -> None:
     soak(backend, runs=20, seed=20)
 
 
 @pytest.mark.slow
 def test_a_thousand_random_ends_leave_nothing(
-    backend: type[BaseSandboxExecutor],
+    backend: type[NativeExecutor],
 ) -> None:
     soak(backend, runs=500, seed=1000)
 

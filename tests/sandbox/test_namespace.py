@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import lazycore.sandbox
 from lazycore.sandbox import (
     LinuxNamespaceSandboxExecutor,
     ResourceLimits,
@@ -21,10 +23,9 @@ from lazycore.sandbox._linux._plan import policy_binds, split_links
 from lazycore.sandbox._preflight import preflight
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lazycore.sandbox import SandboxResult
 
+PACKAGE_ROOT = Path(next(iter(lazycore.sandbox.__path__))).parents[1]
 SH = os.path.realpath("/bin/sh")
 
 
@@ -312,6 +313,33 @@ print("connected")
 """
     result = python(namespace_executor, code, SandboxPolicy())
     assert result.stdout == b"connected\n"
+
+
+def test_an_interpreter_in_the_host_s_temporary_directory_is_found(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path.resolve() / "env"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(home)], check=True
+    )
+    script = """
+import sys
+from lazycore.sandbox import LinuxNamespaceSandboxExecutor, SandboxPolicy
+report = LinuxNamespaceSandboxExecutor.probe_for(frozenset())
+if not report.available:
+    sys.exit(report.reason)
+with LinuxNamespaceSandboxExecutor() as executor:
+    argv = [sys.executable, "-c", "import sys; print(sys.prefix)"]
+    print(executor.run_command(argv, SandboxPolicy()).stdout_text)
+"""
+    done = subprocess.run(
+        [str(home / "bin" / "python"), "-c", script],
+        env={"PYTHONPATH": str(PACKAGE_ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == str(home), done.stderr
 
 
 def test_multiprocessing_and_terminals_work_inside(

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,11 +27,13 @@ from lazycore.sandbox import (
     SandboxPolicyError,
     SandboxPolicyViolationError,
 )
+from lazycore.sandbox._linux._native import NativeExecutor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lazycore.sandbox import SandboxResult
+    from lazycore.sandbox._linux._request import Request
 
 
 def python(
@@ -313,9 +315,10 @@ def test_a_replaced_path_is_noticed_between_check_and_run(
 ) -> None:
     (folder / "data").mkdir()
     (folder / "secret").mkdir()
+    assert isinstance(executor, NativeExecutor)
     genuine = type(executor).request
 
-    def swap(self: object, *args: object) -> object:
+    def swap(self: NativeExecutor, *args: Any) -> Request:
         request = genuine(self, *args)
         os.rename(folder / "data", folder / "old")
         os.rename(folder / "secret", folder / "data")
@@ -467,6 +470,45 @@ def test_memory_counts_for_the_tree_and_shared_pages_once(
         "for _ in range(3): os.fork()\ntime.sleep(0.2)"
     )
     assert python(executor, shared, policy).returncode == 0
+
+
+def test_a_workspace_that_hides_a_directory_is_over_its_limit(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    if os.geteuid() == 0 and executor.name == "landlock":
+        pytest.skip("root's supervisor enters any directory")
+    (folder / "work").mkdir()
+    policy = SandboxPolicy(
+        allowed_write_paths=[folder / "work"],
+        cwd=folder / "work",
+        limits=ResourceLimits(workspace_bytes=10 << 20),
+        timeout_s=20,
+    )
+    script = "mkdir in; head -c 100000 /dev/zero > in/file; chmod 0 in; sleep 20"
+    result = executor.run_command(["sh", "-c", script], policy)
+    (folder / "work" / "in").chmod(0o700)
+    assert [item.kind for item in result.violations] == ["workspace"]
+
+
+def test_memory_of_a_process_that_hides_itself_counts(
+    executor: BaseSandboxExecutor,
+) -> None:
+    code = (
+        "import ctypes, time\n"
+        "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n"  # PR_SET_DUMPABLE
+        "x = b'x' * (200 << 20); time.sleep(30)"
+    )
+    policy = SandboxPolicy(limits=ResourceLimits(memory_bytes=96 << 20), timeout_s=30)
+    kinds = [item.kind for item in python(executor, code, policy).violations]
+    assert kinds == ["memory"]
+
+
+@pytest.mark.parametrize("count", [4, 20])
+def test_few_open_files_are_enough_to_start(
+    executor: BaseSandboxExecutor, count: int
+) -> None:
+    policy = SandboxPolicy(limits=ResourceLimits(open_files=count))
+    assert executor.run_command(["true"], policy).returncode == 0
 
 
 def test_a_file_over_its_limit_cannot_be_written(

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lazycore.sandbox._errors import SandboxPolicyError
@@ -363,9 +364,7 @@ class SandboxPolicy:
             >>> len(SandboxPolicy().digest)
             64
         """
-        import hashlib
-
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        return _digest(self)
 
     def describe(self) -> str:
         """Say in lines for a person what the run may do, the system set included.
@@ -399,6 +398,13 @@ class SandboxPolicy:
         if self.include_system:
             rows += [f"system (read): {path}" for path in system_paths(self)]
         return "\n".join(rows)
+
+
+@lru_cache(maxsize=64)
+def _digest(policy: SandboxPolicy) -> str:
+    import hashlib
+
+    return hashlib.sha256(policy.to_json().encode()).hexdigest()
 
 
 def _refuse_unknown(what: str, plain: Mapping[str, Any], known: set[str]) -> None:

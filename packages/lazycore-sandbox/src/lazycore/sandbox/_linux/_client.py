@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import array
 import errno
+import hashlib
 import json
+import marshal
 import os
 import socket
 import subprocess
@@ -42,6 +44,17 @@ class _Owned:
         self.control = control
         self.pid = os.getpid()
         self.calls_loaded = False
+        self._base = b""
+        self._last = b""
+
+    def wants_base(self, key: bytes) -> bool:
+        """Tell whether to send a base: the first, or one that came twice in a row."""
+        repeated = not self._base or key == self._last
+        self._last = key
+        if key == self._base or not repeated:
+            return False
+        self._base = key
+        return True
 
     def release(self) -> None:
         """Tell the launcher to end all and wait for it."""
@@ -73,14 +86,25 @@ class LauncherHandle:
         self._closed = False
 
     def open_run(
-        self, kind: bytes, *, calls: bool = False
+        self,
+        kind: bytes,
+        submit: Callable[[socket.socket], None],
+        *,
+        calls: bool = False,
+        base: dict[str, object] | None = None,
     ) -> tuple[socket.socket, int]:
         """Ask for one child. Return the socket to it and its pidfd.
 
         Args:
             kind: Which namespaces it has.
+            submit: Sends the request; called as soon as the child may read it, and
+                again when a launcher has to be replaced.
             calls: Whether it must be able to make Python calls.
+            base: What the child's root has in common with the runs before; the
+                launcher prepares the next children with it.
         """
+        packed = b"" if base is None else marshal.dumps(base)
+        key = hashlib.blake2b(packed, digest_size=16).digest() if packed else b""
         for attempt in (1, 2):
             owned = self._running()
             control = owned.control
@@ -89,11 +113,14 @@ class LauncherHandle:
                 if calls and not owned.calls_loaded:
                     control.send(b"C")
                     owned.calls_loaded = True
+                if key and owned.wants_base(key):
+                    control.send(b"B" + key + packed)
                 rights = array.array("i", [theirs.fileno()])
                 control.sendmsg(
-                    [kind], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                    [kind + key], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
                 )
                 theirs.close()
+                submit(ours)
                 return ours, first_answer(ours)
             except (BrokenPipeError, ConnectionResetError, EOFError) as error:
                 # Nothing ran yet: the launcher was gone. Replace it, once.

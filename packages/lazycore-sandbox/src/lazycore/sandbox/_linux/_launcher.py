@@ -7,11 +7,12 @@ socket to a child in fresh namespaces, of which it keeps some prepared while idl
 
 from __future__ import annotations
 
+import marshal
 import os
 import select
 import signal
 import socket
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _supervisor
 from lazycore.sandbox._linux._children import (
@@ -24,6 +25,12 @@ from lazycore.sandbox._linux._children import (
 from lazycore.sandbox._linux._meter import children_of
 from lazycore.sandbox._linux._mounts import StageError
 from lazycore.sandbox._linux._request import send_answer
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._linux._request import Request
+
+_KEY_BYTES = 16
+_MESSAGE_BYTES = 1 << 17
 
 ISOLATED = b"N"
 """All namespaces."""
@@ -60,6 +67,8 @@ class Launcher:
         self._control = control
         self._caller = caller
         self._wanted = prepared
+        self._base: Request | None = None
+        self._base_key = b""
         self._ready: list[Child] = []
         self._busy: dict[int, Child] = {}
         self._children = _calls.signal_descriptor(signal.SIGCHLD)
@@ -74,8 +83,7 @@ class Launcher:
         poll.register(self._caller, select.POLLIN)
         poll.register(self._children, select.POLLIN)
         while True:
-            short = len(self._ready) < self._wanted
-            events = poll.poll(0 if short else None)
+            events = poll.poll(0 if self._may_prepare() else None)
             if not events:
                 self._prepare()
                 continue
@@ -87,23 +95,35 @@ class Launcher:
                     self._shut_down()
                     return
 
+    def _may_prepare(self) -> bool:
+        """Prepare only while nothing runs: making mounts slows a run that starts."""
+        return (
+            self._base is not None
+            and not self._busy
+            and len(self._ready) < self._wanted
+        )
+
     def _prepare(self) -> None:
         try:
-            self._ready.append(self._spawn(ISOLATED))
+            self._ready.append(self._spawn(ISOLATED, self._base))
         except OSError:
             # The next run will meet the same refusal and report it.
             self._wanted = 0
 
     def _serve(self) -> bool:
-        kind, fd = receive_fd(self._control, 1)
-        if not kind:
+        message, fd = receive_fd(self._control, _MESSAGE_BYTES)
+        if not message:
             return False
+        kind, key = message[:1], message[1:]
         if fd < 0:
-            self._load_calls()
+            if kind == b"B":
+                self._set_base(key)
+            else:
+                self._load_calls()
             return True
         run = socket.socket(fileno=fd)
         try:
-            child = self._child_for(kind)
+            child = self._child_for(kind, key)
             self._busy[child.pid] = child
             child.hand_over(run)
         except OSError as error:
@@ -120,12 +140,18 @@ class Launcher:
 
         self._discard_ready()
 
-    def _child_for(self, kind: bytes) -> Child:
-        if kind == ISOLATED and self._ready:
+    def _set_base(self, message: bytes) -> None:
+        """Prepare the children to come with this root; the caller wrote it."""
+        self._base_key = message[:_KEY_BYTES]
+        self._base = marshal.loads(message[_KEY_BYTES:])  # noqa: S302 - see above
+        self._discard_ready()
+
+    def _child_for(self, kind: bytes, key: bytes) -> Child:
+        if kind == ISOLATED and key == self._base_key and self._ready:
             if not self._mounts_changed():
                 return self._ready.pop(0)
             self._discard_ready()
-        return self._spawn(kind)
+        return self._spawn(kind, None)
 
     def _mounts_changed(self) -> bool:
         poll = select.poll()
@@ -138,12 +164,12 @@ class Launcher:
             self._busy[child.pid] = child
             child.kill()
 
-    def _spawn(self, kind: bytes) -> Child:
+    def _spawn(self, kind: bytes, base: Request | None) -> Child:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         identity = (os.geteuid(), os.getegid())
         pid, pidfd = _calls.clone_with_pidfd(_FLAGS[kind])
         if not pid:
-            _child(theirs, kind, identity)
+            _child(theirs, kind, identity, base)
         theirs.close()
         return Child(pid, pidfd, ours)
 
@@ -196,7 +222,12 @@ class Launcher:
             self._kill_strays()
 
 
-def _child(channel: socket.socket, kind: bytes, identity: tuple[int, int]) -> NoReturn:
+def _child(
+    channel: socket.socket,
+    kind: bytes,
+    identity: tuple[int, int],
+    base: Request | None,
+) -> NoReturn:
     try:
         fd = os.dup(channel.fileno())
         if fd != CHANNEL_FD:
@@ -205,18 +236,24 @@ def _child(channel: socket.socket, kind: bytes, identity: tuple[int, int]) -> No
         channel.detach()
         channel = socket.socket(fileno=CHANNEL_FD)
         failure = None
+        root = None
         try:
             if kind != NO_NAMESPACES:
                 _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if kind != NO_NAMESPACES:
                 enter_namespaces(identity, network=kind == ISOLATED)
+            if base is not None:
+                root = _supervisor.build_base(base)
+        except StageError as error:
+            failure = error
         except OSError as error:
             failure = StageError("namespaces", error.errno or 0, str(error.filename))
         data, fd = receive_fd(channel, 1)
         if not data or fd < 0 or hung_up(channel):
             os._exit(0)
-        _supervisor.serve_one(socket.socket(fileno=fd), channel, failure)
+        run = socket.socket(fileno=fd)
+        _supervisor.serve_one(run, channel, failure, root=root)
     finally:
         os._exit(0)
 

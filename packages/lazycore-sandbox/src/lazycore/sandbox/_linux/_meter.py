@@ -76,7 +76,7 @@ class Meter:
         began = time.monotonic()
         try:
             grown = self._written() - self._base
-        except TimeoutError:
+        except (PermissionError, TimeoutError):
             return "workspace"
         took = time.monotonic() - began
         self._next_walk = time.monotonic() + 20 * took
@@ -140,9 +140,26 @@ def _own_memory(pid: str) -> int:
             for line in file:
                 if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")):
                     total += int(line.split()[1]) * 1024
+    except PermissionError:
+        # A process that made itself undumpable: count all of it.
+        return _resident(pid)
     except OSError:
         return 0
     return total
+
+
+def _resident(pid: str) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except OSError:
+        return 0
+
+
+def _unseen(error: OSError) -> None:
+    """Go on when a directory vanished; a closed one may hold anything."""
+    if not isinstance(error, FileNotFoundError):
+        raise PermissionError(error.errno, error.strerror, error.filename)
 
 
 def _tree_bytes(path: str, deadline: float) -> int:
@@ -150,7 +167,7 @@ def _tree_bytes(path: str, deadline: float) -> int:
     used = info.st_blocks * 512
     if not stat.S_ISDIR(info.st_mode):
         return used
-    for _, folders, files, fd in os.fwalk(path):
+    for _, folders, files, fd in os.fwalk(path, onerror=_unseen):
         for name in (*folders, *files):
             try:
                 used += os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks * 512

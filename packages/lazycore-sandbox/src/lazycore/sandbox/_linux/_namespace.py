@@ -68,16 +68,18 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
             request["limits"]["processes"] = processes + 1
         request["watch"]["scratch"] = ["/tmp", "/dev/shm"]  # noqa: S108 - its own
         request.update(
-            system=system,
-            links=links,
-            files=_account_files() if policy.include_system else [],
+            base={
+                "system": system,
+                "links": links,
+                "files": _account_files() if policy.include_system else [],
+                "executable": not listed,
+                "pid_limit": processes if _pid_max_is_own() else None,
+                "hide_proc_secrets": os.geteuid() == 0,
+                "scratch_bytes": policy.limits.workspace_bytes or _SCRATCH_BYTES,
+            },
             binds=binds,
-            executable=not listed,
             landlock_abi=_calls.landlock_abi(),
             handle_tcp=False,
-            pid_limit=processes if _pid_max_is_own() else None,
-            hide_proc_secrets=os.geteuid() == 0,
-            scratch_bytes=policy.limits.workspace_bytes or _SCRATCH_BYTES,
             share_network=policy.allow_network,
         )
         return request

@@ -16,7 +16,7 @@ from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
 from lazycore.sandbox._guarantees import Guarantee, required_guarantees
 from lazycore.sandbox._linux._client import LauncherHandle
 from lazycore.sandbox._linux._probe import probe_backend
-from lazycore.sandbox._linux._run import Outcome, Run
+from lazycore.sandbox._linux._run import OpenRun, Outcome, Run
 from lazycore.sandbox._linux._seccomp import build_filter
 from lazycore.sandbox._linux._session_client import NativeSession
 from lazycore.sandbox._linux._target import REPLY_FD
@@ -108,8 +108,15 @@ class NativeExecutor(BaseSandboxExecutor):
         calls = order.call is not None
         with self.scratch(None) as scratch:
             request = self.request(argv, checked, scratch, order)
-            sock, pidfd = self._launcher.open_run(kind, calls=calls)
-            return self.finish_run(sock, pidfd, request, checked.policy, order)
+
+            def open_run(
+                submit: Callable[[socket.socket], None],
+            ) -> tuple[socket.socket, int]:
+                return self._launcher.open_run(
+                    kind, submit, calls=calls, base=request.get("base")
+                )
+
+            return self.finish_run(request, checked.policy, order, open_run)
 
     def open_session(
         self, policy: SandboxPolicy, *, preload: Sequence[str], path: Sequence[str]
@@ -162,16 +169,14 @@ class NativeExecutor(BaseSandboxExecutor):
 
     def finish_run(
         self,
-        sock: socket.socket,
-        pidfd: int,
         request: Request,
         policy: SandboxPolicy,
         order: Order,
+        open_run: OpenRun,
     ) -> SandboxResult:
-        """Hand a request to a child and describe how it went."""
+        """Hand a request to a child of `open_run` and describe how it went."""
         run = Run(
-            sock,
-            pidfd,
+            request,
             output_bytes=policy.limits.output_bytes,
             input_bytes=order.input_bytes,
             reply_limit_bytes=order.reply_limit_bytes,
@@ -179,7 +184,7 @@ class NativeExecutor(BaseSandboxExecutor):
         deadline = (
             None if policy.timeout_s is None else order.started + policy.timeout_s
         )
-        outcome = run.collect(request, deadline=deadline)
+        outcome = run.collect(open_run, deadline=deadline)
         return self._result(request["argv"], policy, outcome, order.started)
 
     def _result(

@@ -9,12 +9,11 @@ import select
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lazycore.sandbox._errors import SandboxError, SandboxLostError
 from lazycore.sandbox._linux._failures import failure
 from lazycore.sandbox._linux._request import (
-    ANSWER_LIMIT_BYTES,
     Request,
     send_request,
 )
@@ -23,6 +22,11 @@ from lazycore.sandbox._output import Captured, HeadTail
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+
+OpenRun: TypeAlias = (
+    "Callable[[Callable[[socket.socket], None]], tuple[socket.socket, int]]"
+)
+"""Opens a child and hands its socket to a callback; returns socket and pidfd."""
 
 _KILL_GRACE_S = 2.0
 _DEATH_GRACE_S = 20.0
@@ -106,39 +110,46 @@ class Run:
 
     def __init__(
         self,
-        sock: socket.socket,
-        pidfd: int,
+        request: Request,
         *,
         output_bytes: int,
         input_bytes: bytes | None,
         reply_limit_bytes: int | None,
     ) -> None:
-        self._sock = sock
-        self._pidfd = pidfd
+        self._request = request
+        self._sock: socket.socket | None = None
+        self._pidfd = -1
         self._input = memoryview(input_bytes or b"")
         self._stdout = HeadTail(limit_bytes=output_bytes)
         self._stderr = HeadTail(limit_bytes=output_bytes)
         self._reply = None if reply_limit_bytes is None else _Reply(reply_limit_bytes)
-        self._lines = bytearray()
+        self._heard = bytearray()
         self._readers: dict[int, Callable[[bytes], None]] = {}
         self._writer = -1
         self._dead = False
 
-    def collect(self, request: Request, *, deadline: float | None) -> Outcome:
+    def collect(self, open_run: OpenRun, *, deadline: float | None) -> Outcome:
         """Send the request, pump the pipes, return when every process is dead.
+
+        Args:
+            open_run: Opens a child, which calls back with its socket.
+            deadline: When to end the run, as time.monotonic() counts.
 
         Raises:
             SandboxLostError: If the supervisor ended without an answer.
             SandboxLaunchError: If the target was not started.
         """
         try:
-            self._submit(request)
-            timed_out = self._pump(deadline)
+            self._sock, self._pidfd = open_run(self._submit)
+            self._sock.settimeout(0)
+            timed_out = self._pump(self._sock, deadline)
             return self._outcome(timed_out=timed_out)
         finally:
             self._release()
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, sock: socket.socket) -> None:
+        """Make the pipes and send the request; anew for a replaced launcher."""
+        self._close_pipes()
         theirs: list[int] = []
         try:
             if len(self._input):
@@ -157,15 +168,19 @@ class Run:
                 theirs.append(write)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 # A supervisor that failed early has left its reason to read.
-                send_request(self._sock, request, theirs)
+                send_request(sock, self._request, theirs)
         finally:
             for fd in theirs:
                 os.close(fd)
-        self._sock.settimeout(0)
 
-    def _pump(self, deadline: float | None) -> bool:
-        """Move bytes until every process is dead; return whether time ran out."""
-        patience = _Patience(self._sock, self._pidfd, deadline)
+    def _pump(self, sock: socket.socket, deadline: float | None) -> bool:
+        """Move bytes until every process is dead; return whether time ran out.
+
+        The supervisor's final answer comes after it reaped the last process, so
+        there is no need to wait for its own end as well.
+        """
+        patience = _Patience(sock, self._pidfd, deadline)
+        self._readers[sock.fileno()] = self._heard.extend
         poll = select.poll()
         for fd in (*self._readers, self._pidfd):
             poll.register(fd, select.POLLIN)
@@ -179,6 +194,7 @@ class Run:
                     poll.unregister(fd)
                     if fd == self._writer:
                         self._close_writer()
+            self._dead = self._dead or self._is_final()
         for fd in self._readers:
             while self._read(fd):
                 pass
@@ -190,9 +206,14 @@ class Run:
             chunk = os.read(fd, _CHUNK_BYTES)
         except BlockingIOError:
             return not self._dead
+        except ConnectionResetError:
+            return False
         if chunk:
             self._readers[fd](chunk)
         return bool(chunk)
+
+    def _is_final(self) -> bool:
+        return b'"status"' in self._heard and self._heard.endswith(b"\n")
 
     def _write(self) -> bool:
         try:
@@ -218,7 +239,7 @@ class Run:
         if self._reply is not None:
             outcome.reply = bytes(self._reply.data)
             outcome.reply_truncated = self._reply.truncated
-        answer = self._answer()
+        answer = self._parse_answer()
         if answer is None:
             if timed_out:
                 outcome.status = signal.SIGKILL
@@ -237,32 +258,34 @@ class Run:
         outcome.limit = str(answer["limit"] or "")
         return outcome
 
-    def _answer(self) -> dict[str, Any] | None:
-        data = bytearray()
-        while len(data) < ANSWER_LIMIT_BYTES:
-            try:
-                chunk = self._sock.recv(ANSWER_LIMIT_BYTES)
-            except (BlockingIOError, ConnectionResetError):
-                break
-            if not chunk:
-                break
-            data += chunk
-        if not data.endswith(b"\n"):
+    def _parse_answer(self) -> dict[str, Any] | None:
+        if not self._heard.endswith(b"\n"):
             return None
-        answer = json.loads(data)
+        answer = json.loads(self._heard)
         return answer if isinstance(answer, dict) else None
 
-    def _release(self) -> None:
-        if not self._dead:
-            # An exception on the way, KeyboardInterrupt among them. The hang-up
-            # makes the supervisor end the run; wait for it, then make sure.
-            self._sock.close()
-            poll = select.poll()
-            poll.register(self._pidfd, select.POLLIN)
-            if not poll.poll(_KILL_GRACE_S * 1000):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-                poll.poll(_KILL_GRACE_S * 1000)
-        self._sock.close()
+    def _close_pipes(self) -> None:
         self._close_writer()
-        for fd in (*self._readers, self._pidfd):
-            os.close(fd)
+        while self._readers:
+            os.close(self._readers.popitem()[0])
+
+    def _release(self) -> None:
+        if self._sock is not None:
+            self._readers.pop(self._sock.fileno(), None)
+            if not self._dead:
+                self._abandon(self._sock)
+            self._sock.close()
+            os.close(self._pidfd)
+        self._close_pipes()
+
+    def _abandon(self, sock: socket.socket) -> None:
+        """End a run that an exception left, KeyboardInterrupt among them.
+
+        The hang-up makes the supervisor end it; wait for that, then make sure.
+        """
+        sock.close()
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        if not poll.poll(_KILL_GRACE_S * 1000):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            poll.poll(_KILL_GRACE_S * 1000)

@@ -24,7 +24,7 @@ from lazycore.sandbox._linux._plan import outermost
 from lazycore.sandbox._linux._request import ANSWER_LIMIT_BYTES, send_request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lazycore.sandbox._linux._client import LauncherHandle
     from lazycore.sandbox._linux._native import NativeExecutor, Order
@@ -72,13 +72,16 @@ class NativeSession:
                 "preload": list(preload),
                 "prepared": _PREPARED,
                 "inner": _inner(request),
-                "pid_limit": None,
-                "hide_proc_secrets": False,
             }
+            if request["namespaces"]:
+                # The server is no target: its calls carry these limits.
+                open_proc = {"pid_limit": None, "hide_proc_secrets": False}
+                request["base"] = request["base"] | open_proc
             kind = executor.launch_kind(checked.policy)
-            self._sock, self._pidfd = launcher.open_run(kind, calls=True)
+            self._sock, self._pidfd = launcher.open_run(
+                kind, lambda sock: send_request(sock, request, []), calls=True
+            )
             stack.callback(self._end_server)
-            send_request(self._sock, request, [])
             self._await_ready(order)
             self._ready = True
             self._resources = stack.pop_all()
@@ -92,28 +95,31 @@ class NativeSession:
             )
         with self._executor.scratch(self._scratch) as scratch:
             request = self._executor.request(argv, self._checked, scratch, order)
-            ours, theirs = socket.socketpair()
-            try:
-                rights = array.array("i", [theirs.fileno()])
-                self._sock.sendmsg(
-                    [b"r"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
-                )
-                theirs.close()
-                pidfd = first_answer(ours)
-            except (BrokenPipeError, ConnectionResetError, EOFError) as error:
-                ours.close()
-                raise SandboxLostError(
-                    "the session's server was killed; nothing was run, open a new "
-                    "session"
-                ) from error
-            except BaseException:
-                ours.close()
-                raise
-            finally:
-                theirs.close()
             return self._executor.finish_run(
-                ours, pidfd, request, self._checked.policy, order
+                request, self._checked.policy, order, self._open_run
             )
+
+    def _open_run(
+        self, submit: Callable[[socket.socket], None]
+    ) -> tuple[socket.socket, int]:
+        """Ask the server for one child; the same contract as the launcher's."""
+        ours, theirs = socket.socketpair()
+        try:
+            rights = array.array("i", [theirs.fileno()])
+            self._sock.sendmsg([b"r"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            theirs.close()
+            submit(ours)
+            return ours, first_answer(ours)
+        except (BrokenPipeError, ConnectionResetError, EOFError) as error:
+            ours.close()
+            raise SandboxLostError(
+                "the session's server was killed; nothing was run, open a new session"
+            ) from error
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
 
     def close(self) -> None:
         """End the server and every call that still runs."""
@@ -162,19 +168,10 @@ def _inner(request: Request) -> Request | None:
     """Describe the view of a call's child: the server's, bound once more."""
     if not request["namespaces"]:
         return None
-    names = (
-        "namespaces",
-        "executable",
-        "system",
-        "links",
-        "files",
-        "scratch_bytes",
-        "pid_limit",
-    )
     return {
-        **{name: request[name] for name in names},
-        "hide_proc_secrets": request["hide_proc_secrets"],
+        "namespaces": True,
         "session": False,
+        "base": request["base"],
         # Masks and pins lie inside these trees and come with them.
         "binds": outermost(request["binds"]) + _runs(request["binds"]),
     }

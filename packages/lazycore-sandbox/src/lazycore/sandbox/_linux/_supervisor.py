@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import select
 import signal
+import socket
 from typing import TYPE_CHECKING, NoReturn
 
-from lazycore.sandbox._linux import _calls, _landlock, _target
+from lazycore.sandbox._linux import _calls, _landlock, _spawn, _target
 from lazycore.sandbox._linux._meter import Meter
 from lazycore.sandbox._linux._mounts import Root, StageError
 from lazycore.sandbox._linux._request import Request, receive_request, send_answer
 
 if TYPE_CHECKING:
-    import socket
-
     from lazycore.sandbox._linux._landlock import Rule
     from lazycore.sandbox._linux._plan import Bind
 
@@ -33,6 +33,7 @@ def serve_one(
     channel: socket.socket,
     failure: StageError | None,
     rules: list[Rule] | None = None,
+    root: Root | None = None,
 ) -> NoReturn:
     """Serve one request and end this process; never returns.
 
@@ -41,6 +42,7 @@ def serve_one(
         channel: Stays open as long as the launcher lives.
         failure: What already went wrong while the namespaces were prepared.
         rules: The Landlock rules when the view is built already.
+        root: A root that has the request's base already, but not its binds.
     """
     try:
         if failure is not None:
@@ -52,12 +54,14 @@ def serve_one(
             os._exit(0)
         try:
             if rules is None:
-                rules = build(request)
+                rules = build(request, root)
             if request["session"]:
                 from lazycore.sandbox._linux import _session_server
 
                 _session_server.serve(sock, channel, request, rules)
-            Supervisor(sock, channel, request).run(fds, rules)
+            supervisor = Supervisor(sock, channel, request)
+            sock = supervisor.sock
+            supervisor.run(fds, rules)
         except StageError as error:
             _fail(sock, error.stage, error.code, error.detail)
         except OSError as error:
@@ -72,28 +76,36 @@ def _fail(sock: socket.socket, stage: str, code: int, detail: str) -> None:
     send_answer(sock, {"error": {"stage": stage, "errno": code, "detail": detail}})
 
 
-def build(request: Request) -> list[Rule]:
+def build(request: Request, root: Root | None = None) -> list[Rule]:
     """Make the target's view of the file system; return its Landlock rules."""
     if not request["namespaces"]:
         return _open_rules(request)
-    root = Root(executable=request["executable"])
-    for bind in request["system"]:
-        _step(root, bind)
-    for path, target in request["links"]:
-        root.link(path, target)
-    for path, content in request["files"]:
-        root.file(path, content)
-    root.devices()
-    root.processes(
-        limit=request["pid_limit"],
-        hide_secrets=request["hide_proc_secrets"],
-        writable=request["session"],
-    )
-    root.scratch(request["scratch_bytes"])
+    if root is None:
+        root = build_base(request["base"], writable_proc=request["session"])
     for bind in request["binds"]:
         _step(root, bind)
     root.enter()
     return root.rules
+
+
+def build_base(base: Request, *, writable_proc: bool = False) -> Root:
+    """Build what many runs have in common: everything but the policy's own paths."""
+    root = Root(executable=base["executable"])
+    # First, because an interpreter may live in the host's /tmp.
+    root.scratch(base["scratch_bytes"])
+    for bind in base["system"]:
+        _step(root, bind)
+    for path, target in base["links"]:
+        root.link(path, target)
+    for path, content in base["files"]:
+        root.file(path, content)
+    root.devices()
+    root.processes(
+        limit=base["pid_limit"],
+        hide_secrets=base["hide_proc_secrets"],
+        writable=writable_proc,
+    )
+    return root
 
 
 def _step(root: Root, bind: Bind) -> None:
@@ -120,14 +132,33 @@ def _open_rules(request: Request) -> list[Rule]:
     return rules
 
 
+def _lifted(sock: socket.socket) -> socket.socket:
+    """Move a socket above the descriptors that the target gets."""
+    return socket.socket(fileno=_above(sock.detach()))
+
+
+def _above(fd: int) -> int:
+    lifted = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(fd)
+    return lifted
+
+
+def _read_all(fd: int) -> bytes:
+    data = b""
+    while chunk := os.read(fd, 4096):
+        data += chunk
+    os.close(fd)
+    return data
+
+
 class Supervisor:
     """Fork the target, watch it to its end, end what it left, report."""
 
     def __init__(
         self, sock: socket.socket, channel: socket.socket, request: Request
     ) -> None:
-        self._sock = sock
-        self._channel = channel
+        self.sock = _lifted(sock)
+        self._channel = _lifted(channel)
         self._scoped = False
         self._request = request
         self._target = 0
@@ -146,7 +177,13 @@ class Supervisor:
             self._scope_signals()
         self._meter.start()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        children = _calls.signal_descriptor(signal.SIGCHLD)
+        children = _above(_calls.signal_descriptor(signal.SIGCHLD))
+        if self._request["namespaces"] and self._request["call"] is None:
+            self._target = _spawn.spawn(self._request, fds, rules)
+            self._watch(children)
+            self._end_all()
+            self._report()
+            return
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
         self._target = os.fork()
         if not self._target:
@@ -154,14 +191,19 @@ class Supervisor:
         os.close(status_write)
         for fd in fds:
             os.close(fd)
-        failure = self._watch(children, status_read)
+        self._watch(children)
         self._end_all()
+        failure = _read_all(status_read)
         if failure:
             stage, code, detail = (failure.decode("utf-8", "replace").split("\0"))[:3]
-            _fail(self._sock, stage, int(code), detail)
+            _fail(self.sock, stage, int(code), detail)
             return
+        self._report()
+
+    def _report(self) -> None:
+        """Say how the target ended; by now every process of the run is reaped."""
         send_answer(
-            self._sock,
+            self.sock,
             {
                 "status": self._status,
                 "cpu_user_s": self._user_s,
@@ -172,13 +214,12 @@ class Supervisor:
             },
         )
 
-    def _watch(self, children: int, status: int) -> bytes:
-        """Wait for the target's end or a kill request; return a failed start."""
+    def _watch(self, children: int) -> None:
+        """Wait for the target's end, a passed limit or a kill request."""
         poll = select.poll()
         poll.register(children, select.POLLIN)
-        poll.register(self._sock.fileno(), select.POLLIN)
+        poll.register(self.sock.fileno(), select.POLLIN)
         poll.register(self._channel.fileno(), select.POLLIN)
-        failure = b""
         while self._status is None:
             events = poll.poll(self._meter.interval_ms)
             if self._meter.active and self._limit is None:
@@ -192,10 +233,6 @@ class Supervisor:
                 else:
                     # A kill request, or the caller or the launcher is gone.
                     self._end_all()
-        while chunk := os.read(status, 4096):
-            failure += chunk
-        os.close(status)
-        return failure
 
     def _reap(self, *, block: bool) -> None:
         """Collect the dead; with `block`, all of them."""

@@ -80,21 +80,35 @@ def confine(request: Request, rules: list[Rule]) -> None:
         if number not in {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    _restrict(request, rules)
+    _calls.close_from(_STATUS_FD + 1)
     _limit(request["limits"])
+    _calls.install_filter(request["filter"])
+
+
+def confine_namespaced(request: Request, rules: list[Rule]) -> None:
+    """Confine pid 1 of a namespace, whose target will inherit it all."""
+    os.umask(0o022)
+    _restrict(request, rules)
+    for fd, _ in rules:
+        os.close(fd)
+    _limit(request["limits"])
+    _calls.prctl(_calls.PR_SET_DUMPABLE, 0)
+    _calls.install_filter(request["filter"])
+
+
+def _restrict(request: Request, rules: list[Rule]) -> None:
     _chdir(request["cwd"])
-    # Landlock cannot open an attribute of a mount it has not seen: rules hold
-    # descriptors made by the supervisor.
     _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
     if request["namespaces"]:
         _calls.drop_capabilities()
     else:
         _drop_without_namespace()
     if request["landlock_abi"]:
+        # The rules hold descriptors, so nothing is looked up by name any more.
         _landlock.confine(
             rules, abi=request["landlock_abi"], handle_tcp=request["handle_tcp"]
         )
-    _calls.close_from(_STATUS_FD + 1)
-    _calls.install_filter(request["filter"])
 
 
 def _drop_without_namespace() -> None:
@@ -154,20 +168,28 @@ def execute(request: Request) -> NoReturn:
     """Replace this process by the program, looked up in the target's PATH."""
     argv: list[str] = request["argv"]
     env: dict[str, str] = request["env"]
-    program = argv[0]
-    if "/" in program:
-        candidates = [program]
-    else:
-        folders = env.get("PATH", "").split(":")
-        candidates = [f"{folder}/{program}" for folder in folders if folder]
     found = errno.ENOENT
-    for candidate in candidates:
+    for candidate in candidates(argv[0], env):
         try:
             os.execve(candidate, argv, env)  # noqa: S606 - no shell is the point
         except OSError as error:
-            code = error.errno or errno.EINVAL
-            if code not in {errno.ENOENT, errno.ENOTDIR}:
-                found = code
-                if code != errno.EACCES:
-                    break
-    raise StageError("exec", found, program)
+            found, stop = worse(found, error)
+            if stop:
+                break
+    raise StageError("exec", found, argv[0])
+
+
+def candidates(program: str, env: dict[str, str]) -> list[str]:
+    """Return where execvp(3) would look for a program, in order."""
+    if "/" in program:
+        return [program]
+    folders = env.get("PATH", "").split(":")
+    return [f"{folder}/{program}" for folder in folders if folder]
+
+
+def worse(found: int, error: OSError) -> tuple[int, bool]:
+    """Return the error to report so far, and whether looking on is pointless."""
+    code = error.errno or errno.EINVAL
+    if code in {errno.ENOENT, errno.ENOTDIR}:
+        return found, False
+    return code, code != errno.EACCES
