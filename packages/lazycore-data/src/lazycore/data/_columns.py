@@ -1,0 +1,238 @@
+"""Reach the Arrow arrays under frames of pandas, Polars and pyarrow as they lie."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lazycore.data._buffers import addresses, array_buffers, numpy_ranges
+from lazycore.data._errors import (
+    LossyConversionError,
+    UnsupportedArrowTypeError,
+    UnsupportedFrameError,
+)
+from lazycore.data._libraries import library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazycore.data._buffers import Range
+
+__all__ = [
+    "Column",
+    "columns_of",
+    "export",
+    "is_pandas",
+    "is_polars",
+    "is_table",
+    "kind_of",
+    "pandas_column",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column as Arrow, with what is known of the memory under it.
+
+    Attributes:
+        name: The name as text.
+        label: The name as the frame has it.
+        array: A `pyarrow.ChunkedArray`; held, so that addresses stay taken.
+        kind: The type in the words of the owning library.
+        ranges: (address, size) of the owner's buffers.
+        unproven: Why the owner's own bytes cannot be seen; empty when they can.
+        foreign: Whether the owner keeps NumPy memory instead of Arrow buffers.
+    """
+
+    name: str
+    label: Any
+    array: Any
+    kind: str
+    ranges: dict[Range, None] = field(default_factory=dict)
+    unproven: str = ""
+    foreign: bool = False
+
+
+def _loaded(name: str) -> Any:
+    """Return a library only if it is loaded: else no value can be of its types."""
+    return sys.modules.get(name)
+
+
+def is_pandas(value: object, kind: str = "DataFrame") -> bool:
+    """Tell whether a value is a pandas frame (or series), without loading pandas."""
+    pd = _loaded("pandas")
+    found = getattr(pd, kind, None)
+    return found is not None and isinstance(value, found)
+
+
+def is_polars(value: object, kind: str = "DataFrame") -> bool:
+    """Tell whether a value is a Polars frame (or series), without loading Polars."""
+    pl = _loaded("polars")
+    found = getattr(pl, kind, None)
+    return found is not None and isinstance(value, found)
+
+
+def is_table(value: object) -> bool:
+    """Tell whether a value is a `pyarrow.Table`, without loading pyarrow."""
+    pa = _loaded("pyarrow")
+    found = getattr(pa, "Table", None)
+    return found is not None and isinstance(value, found)
+
+
+def kind_of(value: object) -> str:
+    """Name a value's type for an error message."""
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def export(series: Any, *, views: bool = True) -> Any:
+    """Return a Polars series as a `pyarrow.ChunkedArray`, chunks as they lie.
+
+    A one-column frame is exported: `Series.to_arrow` would merge the chunks of
+    the caller's series in place.
+
+    Args:
+        series: The Polars series; it is not changed.
+        views: Keep string views; otherwise they become large strings (a copy).
+    """
+    pl = library("polars")
+    frame = series.to_frame()
+    if hasattr(pl, "CompatLevel"):
+        level = pl.CompatLevel
+        table = frame.to_arrow(compat_level=level.newest() if views else level.oldest())
+    else:  # Polars 1.0
+        table = frame.to_arrow(future=views)
+    return table.column(0)
+
+
+def _is_categorical(series: Any) -> bool:
+    pl = library("polars")
+    return isinstance(series.dtype, pl.Categorical | pl.Enum)
+
+
+def polars_column(series: Any) -> Column:
+    """Return a Polars series as a column, its buffers witnessed by two exports."""
+    array = export(series)
+    if _is_categorical(series):
+        # The export of categories is made anew on every call; the codes are not.
+        codes, again = export(series.to_physical()), export(series.to_physical())
+        ranges = {**array_buffers(codes)}
+    else:
+        codes, again = array, export(series)
+        ranges = array_buffers(array)
+    stable = addresses(codes) == addresses(again)
+    return Column(
+        name=series.name,
+        label=series.name,
+        array=array,
+        kind=str(series.dtype),
+        ranges=ranges,
+        unproven=""
+        if stable
+        else "Polars makes this export anew on every call: its own bytes are hidden",
+    )
+
+
+def pandas_column(series: Any, label: Any, *, copy: bool = False) -> Column:
+    """Return a pandas series as a column, without a conversion where it is Arrow.
+
+    Args:
+        series: The pandas series; it is not changed.
+        label: Its name in the frame.
+        copy: Copy NumPy memory first, so that later writes do not show through.
+
+    Raises:
+        UnsupportedArrowTypeError: The values are nothing that Arrow can hold.
+    """
+    pa = library("pyarrow")
+    values = series.array
+    arrow = getattr(values, "_pa_array", None)
+    if isinstance(arrow, pa.ChunkedArray):
+        return Column(
+            name=str(label),
+            label=label,
+            array=arrow,
+            kind=str(series.dtype),
+            ranges=array_buffers(arrow),
+        )
+    ranges = numpy_ranges(series)
+    try:
+        converted = pa.Array.from_pandas(series.copy(deep=True) if copy else series)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        message = (
+            f"column {label!r} of dtype {series.dtype} cannot be Arrow: {error}; "
+            "convert it to one type of value first"
+        )
+        raise UnsupportedArrowTypeError(message) from error
+    if not isinstance(converted, pa.ChunkedArray):
+        converted = pa.chunked_array([converted])
+    return Column(
+        name=str(label),
+        label=label,
+        array=converted,
+        kind=str(series.dtype),
+        ranges=ranges,
+        foreign=True,
+    )
+
+
+def _pandas_series(frame: Any) -> Iterator[tuple[Any, Any]]:
+    for position, label in enumerate(frame.columns):
+        yield label, frame.iloc[:, position]
+
+
+def check_names(labels: Any) -> None:
+    """Refuse names that would collide as text.
+
+    Raises:
+        LossyConversionError: Two columns would end under one name.
+    """
+    seen: dict[str, Any] = {}
+    for label in labels:
+        text = str(label)
+        if text in seen:
+            message = (
+                f"columns {seen[text]!r} and {label!r} would both be named {text!r}: "
+                "rename one first"
+            )
+            raise LossyConversionError(message)
+        seen[text] = label
+
+
+def columns_of(frame: Any, *, copy: bool = False) -> list[Column]:
+    """Return the columns of a pandas or Polars frame, a series or a pyarrow table.
+
+    Raises:
+        UnsupportedFrameError: The value is none of these.
+        LossyConversionError: Two names are equal as text.
+        UnsupportedArrowTypeError: A column is nothing that Arrow can hold.
+    """
+    if is_pandas(frame):
+        check_names(frame.columns)
+        return [
+            pandas_column(s, label, copy=copy) for label, s in _pandas_series(frame)
+        ]
+    if is_pandas(frame, "Series"):
+        label = "" if frame.name is None else frame.name
+        return [pandas_column(frame, label, copy=copy)]
+    if is_polars(frame):
+        return [polars_column(series) for series in frame.get_columns()]
+    if is_polars(frame, "Series"):
+        return [polars_column(frame)]
+    if is_table(frame):
+        check_names(frame.column_names)
+        return [
+            Column(
+                name=name,
+                label=name,
+                array=array,
+                kind=str(array.type),
+                ranges=array_buffers(array),
+            )
+            for name, array in zip(frame.column_names, frame.columns, strict=True)
+        ]
+    message = (
+        f"{kind_of(frame)} is no frame: give a pandas or Polars DataFrame or Series, "
+        "or a pyarrow Table"
+    )
+    raise UnsupportedFrameError(message)

@@ -1,0 +1,336 @@
+"""Give the original Arrow arrays back for columns that still lie in their buffers.
+
+A Polars column whose every chunk is a window on recorded buffers *is* a slice of the
+original array: the original is sliced instead of converted, so types, chunks and
+bytes come back as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lazycore.data._columns import Column, export, is_pandas, is_polars, kind_of
+from lazycore.data._errors import UnsupportedFrameError
+from lazycore.data._libraries import library
+from lazycore.data._report import ColumnReport, CopyReport
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazycore.data._from_polars import Strings
+
+__all__ = ["Receipt"]
+
+Window = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recorded:
+    """One column's original beside the Polars buffers that stand for it."""
+
+    label: Any
+    original: Any  # pyarrow.ChunkedArray
+    dtype: Any  # pandas dtype, None for a table
+    polars_type: str
+    chunks: tuple[Any, ...]  # exported arrays, held: their addresses stay taken
+    starts: tuple[int, ...]  # row of each chunk in the original
+    foreign: Any = None  # the pandas values where they were not Arrow
+
+
+def _witness(series: Any) -> Any:
+    """Return the export whose addresses stay the same from call to call."""
+    pl = library("polars")
+    if isinstance(series.dtype, pl.Categorical | pl.Enum):
+        return export(series.to_physical())
+    return export(series)
+
+
+def _width_bits(kind: Any, slot: int) -> int | None:
+    """Return the bits a row takes in a buffer; None for a buffer of loose bytes."""
+    types = library("pyarrow").types
+    if slot == 0:
+        return 1
+    name = str(kind)
+    if name.endswith("_view"):
+        return 128 if slot == 1 else None
+    if name.startswith("large_") and slot == 1:
+        return 64
+    if types.is_list(kind) or name in {"string", "binary"}:
+        return 32 if slot == 1 else None
+    if slot == 1 and (types.is_primitive(kind) or types.is_decimal(kind)):
+        return int(kind.bit_width)
+    return None
+
+
+def _flat(array: Any) -> bool:
+    """Tell whether `buffers()` of an array has no children behind it."""
+    return bool(array.type.num_fields == 0)
+
+
+def _children(array: Any) -> list[Any]:
+    types = library("pyarrow").types
+    if types.is_struct(array.type):
+        return [array.field(k) for k in range(array.type.num_fields)]
+    if types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
+        return [array.values]
+    return []
+
+
+def _own_buffers(array: Any) -> list[Any]:
+    types = library("pyarrow").types
+    buffers = array.buffers()
+    if _flat(array):
+        return list(buffers)
+    return list(buffers[: 2 if types.is_large_list(array.type) else 1])
+
+
+def _shift(base: Any, seen: Any) -> int | None:  # noqa: C901, PLR0912 - one proof, told in one piece
+    """Return where a window starts in a recorded array, None if it is no window."""
+    types = library("pyarrow").types
+    if base.type != seen.type:
+        return None
+    old, new = _own_buffers(base), _own_buffers(seen)
+    if len(old) != len(new):
+        return None
+    starts: set[int] = set()
+    for slot, (before, after) in enumerate(zip(old, new, strict=True)):
+        if after is None or before is None:
+            if (before is None) != (after is None) and slot == 0:
+                starts.add(-1)  # a dropped bitmap: checked by the caller's nulls
+            continue
+        bits = _width_bits(base.type, slot)
+        if bits is None:
+            if after.size and before.address != after.address:
+                return None
+            continue
+        distance = (after.address - before.address) * 8
+        if distance % bits:
+            return None
+        starts.add(distance // bits + seen.offset - base.offset)
+    nested = types.is_struct(base.type)
+    for child, other in zip(_children(base), _children(seen), strict=True):
+        inner = _shift(child, other)
+        if inner is None:
+            return None
+        if nested:
+            starts.add(inner)
+        elif inner != 0:
+            return None
+    dropped = -1 in starts
+    starts.discard(-1)
+    if len(starts) != 1:
+        return None
+    start = starts.pop()
+    if not 0 <= start <= len(base) - len(seen):
+        return None
+    if dropped and base.slice(start, len(seen)).null_count != seen.null_count:
+        return None
+    return start
+
+
+def _places(recorded: _Recorded, series: Any) -> list[Window] | None:
+    """Return the rows of the original that a series shows, None if any is unknown."""
+    if str(series.dtype) != recorded.polars_type:
+        return None
+    windows: list[Window] = []
+    for chunk in _witness(series).chunks:
+        if not len(chunk):
+            continue
+        for base, first in zip(recorded.chunks, recorded.starts, strict=True):
+            start = _shift(base, chunk)
+            if start is not None:
+                windows.append((first + start, len(chunk)))
+                break
+        else:
+            return None
+    return windows
+
+
+def _joined(windows: Sequence[Window]) -> list[Window]:
+    """Merge windows that continue each other."""
+    found: list[Window] = []
+    for start, length in windows:
+        if found and found[-1][0] + found[-1][1] == start:
+            found[-1] = (found[-1][0], found[-1][1] + length)
+        else:
+            found.append((start, length))
+    return found
+
+
+def _rows(array: Any, windows: Sequence[Window]) -> Any:
+    pa = library("pyarrow")
+    parts: list[Any] = []
+    for start, length in windows:
+        parts += array.slice(start, length).chunks
+    return pa.chunked_array(parts, type=array.type)
+
+
+@dataclass(slots=True, kw_only=True)
+class Receipt:
+    """What `to_polars_zero_copy` converted, kept so that it can be given back.
+
+    A receipt holds the source's Arrow arrays and the Polars buffers alive for as
+    long as it lives. It is issued by ``to_polars_zero_copy(frame, receipt=True)``.
+
+    Attributes:
+        report: What the last `restore` gave back as it was and what it converted;
+            before that, an empty report.
+
+    Example:
+        >>> import pandas as pd  # doctest: +SKIP
+        >>> values = pd.array(["x"], dtype="string[pyarrow]")  # doctest: +SKIP
+        >>> df = pd.DataFrame({"a": values})  # doctest: +SKIP
+        >>> frame, receipt = to_polars_zero_copy(df, receipt=True)  # doctest: +SKIP
+        >>> str(receipt.restore(frame).dtypes["a"])  # doctest: +SKIP
+        'string'
+    """
+
+    _columns: dict[str, _Recorded]
+    _labels: Any
+    _index: Any
+    _attrs: dict[Any, Any]
+    _height: int
+    report: CopyReport = field(default_factory=CopyReport)
+
+    @classmethod
+    def issue(cls, *, source: Any, columns: Sequence[Column], result: Any) -> Receipt:
+        """Record a conversion; called by `to_polars_zero_copy`."""
+        recorded: dict[str, _Recorded] = {}
+        for column in columns:
+            series = result.get_column(column.name)
+            first, again = _witness(series), _witness(series)
+            stable = (
+                [c.buffers() for c in first.chunks],
+                [c.buffers() for c in again.chunks],
+            )
+            keys = [
+                [[b.address if b else None for b in buffers] for buffers in side]
+                for side in stable
+            ]
+            chunks = tuple(first.chunks) if keys[0] == keys[1] else ()
+            starts, row = [], 0
+            for chunk in chunks:
+                starts.append(row)
+                row += len(chunk)
+            owner = (
+                source[column.label]
+                if is_pandas(source) and (column.label in source.columns)
+                else None
+            )
+            recorded[column.name] = _Recorded(
+                label=column.label,
+                original=column.array,
+                dtype=None if owner is None else owner.dtype,
+                polars_type=str(series.dtype),
+                chunks=chunks,
+                starts=tuple(starts),
+                foreign=owner.array.copy()
+                if column.foreign and owner is not None
+                else None,
+            )
+        pandas_source = is_pandas(source)
+        return cls(
+            _columns=recorded,
+            _labels=source.columns if pandas_source else None,
+            _index=source.index if pandas_source else None,
+            _attrs=dict(source.attrs) if pandas_source else {},
+            _height=result.height,
+        )
+
+    def restore(self, frame: Any, *, strings: Strings = "large") -> Any:
+        """Return a pandas frame with the original arrays wherever they still lie.
+
+        Columns that were computed anew are converted; the index comes back when all
+        recognised columns show the same rows of the source.
+
+        Args:
+            frame: A Polars DataFrame or LazyFrame made from the receipt's frame.
+            strings: For columns that are converted, as in `from_polars_zero_copy`.
+
+        Returns:
+            A pandas DataFrame; `report` says per column what was given back.
+
+        Raises:
+            UnsupportedFrameError: The value is no Polars frame.
+
+        Example:
+            >>> receipt.restore(frame.head(10))  # doctest: +SKIP
+        """
+        from lazycore.data._from_polars import arrow_of, pandas_values
+
+        if is_polars(frame, "LazyFrame"):
+            frame = frame.collect()
+        if not is_polars(frame):
+            message = f"restore takes a Polars frame, not {kind_of(frame)}"
+            raise UnsupportedFrameError(message)
+        values: dict[str, Any] = {}
+        reports: dict[str, ColumnReport] = {}
+        seen: set[tuple[Window, ...]] = set()
+        for series in frame.get_columns():
+            recorded = self._columns.get(series.name)
+            windows = None if recorded is None else _places(recorded, series)
+            if recorded is None or windows is None:
+                array = arrow_of(series, strings)
+                values[series.name] = pandas_values(array, strings)
+                reports[series.name] = ColumnReport(
+                    name=series.name,
+                    source_type=str(series.dtype),
+                    target_type=str(array.type),
+                    copied=array.nbytes,
+                    why="not in the recorded buffers: converted",
+                )
+                continue
+            rows = _joined(windows)
+            seen.add(tuple(rows))
+            values[series.name] = self._given_back(recorded, rows)
+            reports[series.name] = ColumnReport(
+                name=series.name,
+                source_type=str(series.dtype),
+                target_type=str(recorded.original.type),
+                shared=_rows(recorded.original, rows).nbytes,
+            )
+        self.report = CopyReport(columns=reports)
+        return self._framed(frame, values, seen)
+
+    @staticmethod
+    def _given_back(recorded: _Recorded, rows: Sequence[Window]) -> Any:
+        pd = library("pandas")
+        if recorded.foreign is not None:
+            parts = [recorded.foreign[s : s + n] for s, n in rows]
+            if len(parts) == 1:
+                return parts[0]
+            return type(recorded.foreign)._concat_same_type(parts)  # noqa: SLF001 - pandas' extension interface
+        array = _rows(recorded.original, rows)
+        if recorded.dtype is not None and not isinstance(recorded.dtype, pd.ArrowDtype):
+            return recorded.dtype.__from_arrow__(array)
+        return pd.arrays.ArrowExtensionArray(array)
+
+    def _framed(
+        self, frame: Any, values: dict[str, Any], seen: set[tuple[Window, ...]]
+    ) -> Any:
+        from lazycore.data._from_polars import build_frame
+
+        pd = library("pandas")
+        index = None
+        if self._index is not None and len(seen) == 1:
+            windows = next(iter(seen))
+            if windows == ((0, len(self._index)),):
+                index = self._index
+            elif windows:
+                parts = [self._index[s : s + n] for s, n in windows]
+                index = parts[0].append(parts[1:]) if len(parts) > 1 else parts[0]
+            else:
+                index = self._index[:0]
+        result = build_frame(values, frame.height, index=index)
+        labels = [
+            self._columns[name].label if name in self._columns else name
+            for name in frame.columns
+        ]
+        if self._labels is not None:
+            same = list(self._labels) == labels
+            result.columns = (
+                self._labels if same else pd.Index(labels, tupleize_cols=False)
+            )
+        result.attrs.update(self._attrs)
+        return result

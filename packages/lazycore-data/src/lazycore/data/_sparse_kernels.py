@@ -1,0 +1,130 @@
+"""Group, order and reduce the elements of sparse matrices over plain NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lazycore.data._errors import SparseInvariantError
+from lazycore.data._libraries import find, library
+
+if TYPE_CHECKING:
+    from lazycore.data._sparse_adapter import Duplicates
+
+__all__ = ["expand", "group", "is_grouped", "order", "pointers_of", "reduce"]
+
+
+def index_dtype(size: int) -> Any:
+    """Return the narrowest of the two index types that holds every position."""
+    np = library("numpy")
+    return np.dtype(np.int32 if size < 2**31 else np.int64)
+
+
+def is_grouped(keys: Any) -> bool:
+    """Tell whether keys never fall."""
+    return bool((keys[1:] >= keys[:-1]).all())
+
+
+def pointers_of(keys: Any, count: int, dtype: Any) -> Any:
+    """Return where each key's run starts, ``count + 1`` positions."""
+    np = library("numpy")
+    pointers = np.zeros(count + 1, dtype)
+    if len(keys):
+        np.cumsum(np.bincount(keys, minlength=count), out=pointers[1:])
+    return pointers
+
+
+def expand(pointers: Any, dtype: Any) -> Any:
+    """Return the key of each element of a compressed axis."""
+    np = library("numpy")
+    counts = np.diff(pointers)
+    return np.repeat(np.arange(len(counts), dtype=dtype), counts)
+
+
+def _radix(keys: Any) -> Any:
+    """Return a stable ordering by 16-bit passes, where NumPy sorts by counting."""
+    np = library("numpy")
+    permutation = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
+    rest, shift = int(keys.max()) >> 16 if len(keys) else 0, 16
+    while rest:
+        digits = ((keys >> shift) & 0xFFFF).astype(np.uint16)[permutation]
+        permutation = permutation[np.argsort(digits, kind="stable")]
+        rest, shift = rest >> 16, shift + 16
+    return permutation
+
+
+def group(keys: Any, count: int) -> tuple[Any, Any]:
+    """Return the stable permutation that groups keys, and the pointers of the groups.
+
+    SciPy's counting sort does it when SciPy is importable: every element is given
+    its own column, so nothing is summed and the stored values are the permutation.
+
+    Args:
+        keys: Integers in ``[0, count)``.
+        count: The number of groups.
+
+    Returns:
+        The permutation (None where the keys are grouped already) and the pointers.
+    """
+    np = library("numpy")
+    size = len(keys)
+    if is_grouped(keys):
+        return None, pointers_of(keys, count, index_dtype(size))
+    scipy = find("scipy")
+    if scipy is None:
+        return _radix(keys), pointers_of(keys, count, index_dtype(size))
+    from importlib import import_module
+
+    sparse = import_module("scipy.sparse")
+    positions = np.arange(size, dtype=index_dtype(max(size, count)))
+    matrix = sparse.csr_array((positions, (keys, positions)), shape=(count, size))
+    return matrix.data, matrix.indptr
+
+
+def order(major: Any, minor: Any, counts: tuple[int, int]) -> Any:
+    """Return the stable permutation that orders elements by major, then minor."""
+    np = library("numpy")
+    first, _ = group(minor, counts[1])
+    if first is None:
+        return group(major, counts[0])[0]
+    second, _ = group(major[first], counts[0])
+    permutation = first if second is None else first[second]
+    identity = permutation == np.arange(len(permutation))
+    return None if identity.all() else permutation
+
+
+def reduce(major: Any, minor: Any, values: Any, policy: Duplicates) -> tuple[Any, Any]:
+    """Apply a duplicates policy to elements ordered by coordinate.
+
+    Args:
+        major: The major index of each element, ordered.
+        minor: The minor index, ordered within each major.
+        values: The values, or None.
+        policy: ``"sum"``, ``"last"`` (in edge order) or ``"raise"``.
+
+    Returns:
+        The positions to keep, None for all of them, and the values for these.
+
+    Raises:
+        SparseInvariantError: ``"raise"`` met a duplicate, or there is nothing to sum.
+    """
+    np = library("numpy")
+    if len(major) < 2:
+        return None, values
+    same = (major[1:] == major[:-1]) & (minor[1:] == minor[:-1])
+    if not same.any():
+        return None, values
+    if policy == "raise":
+        at = int(np.argmax(same))
+        message = (
+            f"({int(major[at])}, {int(minor[at])}) is stored more than once (major, "
+            "minor index): choose duplicates='keep', 'sum' or 'last'"
+        )
+        raise SparseInvariantError(message)
+    if policy == "last":
+        kept = np.flatnonzero(np.append(~same, True))
+        return kept, None if values is None else values[kept]
+    if values is None:
+        message = "duplicates='sum' needs values: choose 'last' for structure alone"
+        raise SparseInvariantError(message)
+    kept = np.flatnonzero(np.insert(~same, 0, True))
+    return kept, np.add.reduceat(values, kept, axis=0)

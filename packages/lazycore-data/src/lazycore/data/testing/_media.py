@@ -1,0 +1,89 @@
+"""Hold a media pipeline to its contract, damaged input included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lazycore.data._dlpack import check_dlpack
+from lazycore.data._errors import ConformanceError, HandoffError
+from lazycore.data._runner import Failure, Item, run_many
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazycore.data._media import DenseMediaPipeline
+
+__all__ = ["check_media_pipeline", "damaged"]
+
+
+def damaged(sample: bytes) -> dict[str, bytes]:
+    """Return a sample in four states that a decoder must not take for a picture."""
+    half = len(sample) // 2
+    return {
+        "empty": b"",
+        "noise": b"\x00" * len(sample),
+        "cut at half": sample[:half],
+        "cut at 99 %": sample[: max(1, len(sample) * 99 // 100)],
+    }
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tobytes"):
+        return value.tobytes()
+    return bytes(value) if isinstance(value, bytearray | bytes) else repr(value)
+
+
+def _values(results: Sequence[Any]) -> list[tuple[int, Any]]:
+    return sorted((r.index, _plain(r.value)) for r in results if isinstance(r, Item))
+
+
+def check_media_pipeline(
+    pipeline: DenseMediaPipeline[Any], samples: Sequence[bytes]
+) -> tuple[str, ...]:
+    """Check a pipeline against its contract and name what it breaks.
+
+    The tensors must be safe to hand over, equal under any number of workers, and
+    damaged bytes must raise: many decoders return half a picture instead.
+
+    Args:
+        pipeline: The pipeline.
+        samples: At least one sound encoded item.
+
+    Returns:
+        The names of the checks that passed.
+
+    Raises:
+        ConformanceError: The broken rules, all of them.
+
+    Example:
+        >>> check_media_pipeline(pipeline, [jpeg])  # doctest: +SKIP
+    """
+    if not samples:
+        raise ConformanceError("give at least one sound sample")
+    passed: list[str] = []
+    broken: list[str] = []
+    for number, sample in enumerate(samples):
+        try:
+            check_dlpack(pipeline.run(sample))
+            passed.append(f"sample {number}: safe to hand over")
+        except HandoffError as error:
+            broken.append(f"sample {number}: {error}")
+        except Exception as error:  # noqa: BLE001 - any error on a sound sample counts
+            broken.append(f"sample {number}: sound, but raised {error!r}")
+    many = list(samples) * 3
+    one = _values(list(run_many(pipeline, many, workers=1, on_error="yield")))
+    two = _values(list(run_many(pipeline, many, workers=2, window=6, on_error="yield")))
+    loose = _values(
+        list(run_many(pipeline, many, workers=2, ordered=False, on_error="yield"))
+    )
+    name = "same tensors under any number of workers"
+    (passed if one == two == loose else broken).append(name)
+    for state, raw in damaged(samples[0]).items():
+        found = list(run_many(pipeline, [raw], workers=1, on_error="yield"))
+        if all(isinstance(entry, Failure) for entry in found):
+            passed.append(f"damaged input raises: {state}")
+        else:
+            broken.append(f"damaged input ({state}) came out as a tensor, no error")
+    if broken:
+        raise ConformanceError("the pipeline breaks: " + "; ".join(broken))
+    return tuple(passed)
