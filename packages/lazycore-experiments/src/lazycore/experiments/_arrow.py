@@ -10,7 +10,7 @@ from lazycore.experiments._errors import ExternalDependencyError
 from lazycore.experiments._results import ResultRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 __all__ = ["has_arrow", "to_arrow", "to_pandas", "to_polars", "write_parquet"]
@@ -54,32 +54,33 @@ def to_arrow(rows: Iterable[ResultRow]) -> Any:  # pyarrow.Table; pyarrow is opt
 
 
 def to_pandas(rows: Iterable[ResultRow]) -> Any:  # pandas.DataFrame
-    """Return rows as a pandas frame whose columns are Arrow-backed.
+    """Return rows as a pandas frame on the table's own Arrow buffers.
 
     Raises:
         ExternalDependencyError: pandas or pyarrow is not installed.
     """
     table = to_arrow(rows)
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise ExternalDependencyError(
-            "pandas is not installed: pip install 'lazycore-data[pandas]'"
-        ) from error
-    return table.to_pandas(types_mapper=pd.ArrowDtype)
+    from lazycore.data import pandas_from_arrow
+
+    return _found(pandas_from_arrow, table)
 
 
 def to_polars(rows: Iterable[ResultRow]) -> Any:  # polars.DataFrame
-    """Return rows as a Polars frame, by lazycore.data, from Arrow-backed pandas.
+    """Return rows as a Polars frame on the table's own Arrow buffers.
 
     Raises:
-        ExternalDependencyError: polars, pandas or pyarrow is not installed.
+        ExternalDependencyError: polars or pyarrow is not installed.
     """
-    frame = to_pandas(rows)
+    table = to_arrow(rows)
     from lazycore.data import to_polars_zero_copy
 
+    return _found(to_polars_zero_copy, table)
+
+
+def _found(convert: Callable[[Any], object], table: Any) -> Any:  # a frame
+    """Convert a table; an absent library is an error of this slice too."""
     try:
-        return to_polars_zero_copy(frame)
+        return convert(table)
     except ImportError as error:
         raise ExternalDependencyError(str(error)) from error
 

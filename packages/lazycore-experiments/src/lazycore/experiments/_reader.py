@@ -99,7 +99,7 @@ class RunRecord:
         return to_arrow(self.rows)
 
     def to_pandas(self) -> Any:  # pandas.DataFrame; pandas is optional
-        """Return the rows as a pandas frame whose columns are Arrow-backed.
+        """Return the rows as a pandas frame on the table's own Arrow buffers.
 
         Raises:
             ExternalDependencyError: pandas or pyarrow is not installed.
@@ -109,10 +109,10 @@ class RunRecord:
         return to_pandas(self.rows)
 
     def to_polars(self) -> Any:  # polars.DataFrame; polars is optional
-        """Return the rows as a Polars frame on the same buffers where that holds.
+        """Return the rows as a Polars frame on the table's own Arrow buffers.
 
         Raises:
-            ExternalDependencyError: polars, pandas or pyarrow is not installed.
+            ExternalDependencyError: polars or pyarrow is not installed.
         """
         from lazycore.experiments._arrow import to_polars
 
