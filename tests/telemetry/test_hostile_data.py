@@ -206,7 +206,9 @@ def random_value(rng: random.Random, pool: list[Any], depth: int = 0) -> Any:
         size = rng.choice((0, 1, 3, 20, 5000))
         # Surrogates, NUL and controls far more often than in life.
         return "".join(
-            chr(rng.choice((0, 9, 65, 0xD800, 0xDFFF, 0x1F600, rng.randrange(0x110000))))
+            chr(
+                rng.choice((0, 9, 65, 0xD800, 0xDFFF, 0x1F600, rng.randrange(0x110000)))
+            )
             for _ in range(min(size, 50))
         ) * (1 + size // 50)
     if pick < 0.35:

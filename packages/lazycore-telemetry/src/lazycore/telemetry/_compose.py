@@ -207,7 +207,8 @@ def _write(span: GenAISpan, target: Span, error: str | None) -> None:
 def _say_how_it_ended(
     span: GenAISpan, attributes: dict[str, AttributeValue], error: str | None
 ) -> None:
-    if span._chunked is not None and span._operation.family == "inference":
+    operation = span._operation
+    if span._chunked is not None and operation.name and "id" in operation.responds:
         attributes["gen_ai.response.time_to_first_chunk"] = span._chunked
         attributes["gen_ai.request.stream"] = True
         reasons = "gen_ai.response.finish_reasons"

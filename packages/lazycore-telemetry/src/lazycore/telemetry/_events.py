@@ -118,7 +118,13 @@ def details(
         found[name] = _json(value)
     if span._content is not None:
         found |= span._content.event_attributes()
-    known = {n: v for n, v in found.items() if not n.startswith("lazycore.")}
+    # Former names are for the dashboards of spans.
+    former = "gen_ai.usage.cache_creation.input_tokens"
+    known = {
+        name: value
+        for name, value in found.items()
+        if not name.startswith("lazycore.") and name != former
+    }
     emit_log(runtime, EVENT_DETAILS, known, span._measured_context())
 
 
