@@ -56,7 +56,7 @@ def _shorten(value: JSON, limit: int) -> JSON:
 
 def _drop_middle(items: list[JSON], max_bytes: int) -> str | None:
     sizes = [len(dumps(item).encode()) + 1 for item in items]
-    marker_bytes = 64
+    marker_bytes = 80
     room = max_bytes - marker_bytes - 2
     head = 1 if sizes and sizes[0] <= room // 2 else 0
     room -= sum(sizes[:head])
@@ -66,6 +66,9 @@ def _drop_middle(items: list[JSON], max_bytes: int) -> str | None:
         tail += 1
     omitted = len(items) - head - tail
     marker: JSON = {"type": "omitted", "items": omitted}
+    if any(isinstance(item, dict) and "role" in item for item in items):
+        # In a list of messages the marker is a message too.
+        marker = {"role": "omitted", "parts": [marker]}
     end = items[len(items) - tail :] if tail else []
     text = dumps([*items[:head], marker, *end])
     return text if len(text.encode()) <= max_bytes else None
