@@ -20,6 +20,7 @@ from lazycore.sandbox import (
     Guarantee,
     SandboxBackendUnavailableError,
     SandboxPolicy,
+    _monitor,
 )
 from lazycore.sandbox._errors import (
     SandboxCommandNotFoundError,
@@ -27,7 +28,7 @@ from lazycore.sandbox._errors import (
     SandboxLostError,
     SandboxPolicyViolationError,
 )
-from lazycore.sandbox._macos import _executor, _monitor, _probe
+from lazycore.sandbox._macos import _executor, _probe
 from lazycore.sandbox._macos._executor import (
     SeatbeltSandboxExecutor,
     environment,
@@ -36,8 +37,8 @@ from lazycore.sandbox._macos._executor import (
     refuse_failed_launch,
     violations,
 )
-from lazycore.sandbox._macos._process import Outcome, Target
 from lazycore.sandbox._macos._profile import Grants, build_profile
+from lazycore.sandbox._monitored import Outcome, Target
 from lazycore.sandbox._preflight import preflight
 
 LINUX_ONLY = pytest.mark.skipif(
@@ -186,6 +187,22 @@ def test_a_background_child_that_holds_stdout_does_not_hold_the_call() -> None:
     assert not outcome.timed_out
 
 
+def test_a_daemon_in_a_session_of_its_own_is_gone_too() -> None:
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        "        print(os.getpid(), flush=True)\n"
+        "        time.sleep(600)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "time.sleep(0.2)\n"
+    )
+    outcome = run(python(code))
+    assert not Path(f"/proc/{int(outcome.stdout.data)}").exists()
+
+
 def test_a_host_without_waitid_waits_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -231,7 +248,7 @@ def test_the_target_dies_when_its_caller_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "caller.py"
     pidfile = tmp_path / "pid"
     script.write_text(
-        "from lazycore.sandbox._macos._process import Target\n"
+        "from lazycore.sandbox._monitored import Target\n"
         "Target(output_bytes=9, input_bytes=None, reply_limit=None).run({\n"
         f" 'argv': ['/bin/sh', '-c', 'echo $$ > {pidfile}.new;"
         f" mv {pidfile}.new {pidfile}; exec sleep 600'],\n"

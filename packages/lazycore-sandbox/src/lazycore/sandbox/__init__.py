@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         Guarantee,
         required_guarantees,
     )
+    from lazycore.sandbox._linux._bubblewrap import BubblewrapSandboxExecutor
     from lazycore.sandbox._linux._landlocked import LandlockSandboxExecutor
     from lazycore.sandbox._linux._namespace import LinuxNamespaceSandboxExecutor
     from lazycore.sandbox._macos._executor import SeatbeltSandboxExecutor
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BackendReport": "_guarantees",
     "BaseSandboxExecutor": "_executor",
+    "BubblewrapSandboxExecutor": "_linux._bubblewrap",
     "Guarantee": "_guarantees",
     "LandlockSandboxExecutor": "_linux._landlocked",
     "LinuxNamespaceSandboxExecutor": "_linux._namespace",
@@ -73,6 +75,7 @@ _HOMES = {
 __all__ = [
     "BackendReport",
     "BaseSandboxExecutor",
+    "BubblewrapSandboxExecutor",
     "Guarantee",
     "LandlockSandboxExecutor",
     "LinuxNamespaceSandboxExecutor",

@@ -22,10 +22,15 @@ _SYSTEM: str = sys.platform
 def backends() -> tuple[type[BaseSandboxExecutor], ...]:
     """Return this system's executor classes, the strongest first."""
     if _SYSTEM == "linux":
+        from lazycore.sandbox._linux._bubblewrap import BubblewrapSandboxExecutor
         from lazycore.sandbox._linux._landlocked import LandlockSandboxExecutor
         from lazycore.sandbox._linux._namespace import LinuxNamespaceSandboxExecutor
 
-        return (LinuxNamespaceSandboxExecutor, LandlockSandboxExecutor)
+        return (
+            LinuxNamespaceSandboxExecutor,
+            BubblewrapSandboxExecutor,
+            LandlockSandboxExecutor,
+        )
     if _SYSTEM == "darwin":
         from lazycore.sandbox._macos._executor import SeatbeltSandboxExecutor
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazycore.sandbox._errors import SandboxError, SandboxLostError
-from lazycore.sandbox._macos._monitor import write_config
+from lazycore.sandbox._monitor import write_config
 from lazycore.sandbox._output import Captured, HeadTail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _CHUNK_BYTES = 1 << 16
 _DEATH_GRACE_S = 20.0
-_ROOT = str(Path(__file__).resolve().parents[3])
+_ROOT = str(Path(__file__).resolve().parents[2])
 _BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]);"
-    "from lazycore.sandbox._macos._monitor import main;main()"
+    "from lazycore.sandbox._monitor import main;main()"
 )
 
 
@@ -45,8 +45,14 @@ class Target:
     """One target from its start to the death of its last process."""
 
     def __init__(
-        self, *, output_bytes: int, input_bytes: bytes | None, reply_limit: int | None
+        self,
+        *,
+        output_bytes: int,
+        input_bytes: bytes | None,
+        reply_limit: int | None,
+        pass_fds: Sequence[int] = (),
     ) -> None:
+        self._pass_fds = pass_fds
         self._input = memoryview(input_bytes or b"")
         self._stdout = HeadTail(limit_bytes=output_bytes)
         self._stderr = HeadTail(limit_bytes=output_bytes)
@@ -97,7 +103,10 @@ class Target:
                 stderr=err,
                 env={},
                 cwd="/",
-                pass_fds=[fd for fd in (control, report, reply) if fd >= 0],
+                pass_fds=[
+                    *(fd for fd in (control, report, reply) if fd >= 0),
+                    *self._pass_fds,
+                ],
                 start_new_session=True,
             )
         except BaseException:

@@ -1,13 +1,14 @@
-"""The process between the caller and a Seatbelt target: starts it, outlives it.
+"""The process between a caller and the target of a foreign tool: it outlives it.
 
-It runs outside the profile, holds one end of a pipe whose other end only the caller
-has, and ends every process of the run when the target ends, when it is told to, and
-when the caller dies, by SIGKILL too. Nothing in here is specific to macOS but the
-sweep.
+It starts `sandbox-exec` or `bwrap` outside of what these confine, holds one end of a
+pipe whose other end only the caller has, and ends every process of the run when the
+target ends, when it is told to, and when the caller dies, by SIGKILL too. Nothing in
+here is specific to a system but the sweep.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import json
@@ -17,12 +18,15 @@ import select
 import signal
 import struct
 import sys
+import time
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REPLY_FD = 3
+NOTE_FD = 9
+"""Where a shell inside may say why it did not start the target."""
 Ended: TypeAlias = "tuple[int, resource.struct_rusage]"
 _LENGTH = struct.Struct("!I")
 _TICK_S = 0.02
@@ -83,20 +87,27 @@ def main() -> NoReturn:
     """Run one target; the descriptors' numbers are the arguments."""
     control, report, reply = (int(word) for word in sys.argv[2:5])
     config = _read_config(control)
+    if sys.platform == "linux":
+        _adopt_orphans()
+    note = os.memfd_create("note") if config.get("note") else -1
     child = os.fork()
     if not child:
-        _become(config, control, report, reply)
+        _become(config, control, report, reply, note)
     null = os.open("/dev/null", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     if reply >= 0:
         os.close(reply)
     answer = _watch(config, control, child)
+    if note >= 0:
+        answer["note"] = os.pread(note, 100, 0).decode("ascii", "replace").strip()
     os.write(report, json.dumps(answer).encode("ascii") + b"\n")
     os._exit(0)
 
 
-def _become(config: dict[str, Any], control: int, report: int, reply: int) -> NoReturn:
+def _become(
+    config: dict[str, Any], control: int, report: int, reply: int, note: int
+) -> NoReturn:
     try:
         os.setsid()
         os.umask(0o022)
@@ -104,6 +115,8 @@ def _become(config: dict[str, Any], control: int, report: int, reply: int) -> No
             if number not in {signal.SIGKILL, signal.SIGSTOP}:
                 with contextlib.suppress(OSError):
                     signal.signal(number, signal.SIG_DFL)
+        for number, blob in config.get("blobs", ()):
+            _hand_over(number, base64.b64decode(blob))
         _limit(config["limits"])
         os.chdir(config["cwd"])
         for given in (control, report, reply):
@@ -114,13 +127,28 @@ def _become(config: dict[str, Any], control: int, report: int, reply: int) -> No
             reply = fcntl.fcntl(reply, fcntl.F_DUPFD_CLOEXEC, 10)
             os.dup2(reply, REPLY_FD)
         # Everything else the monitor holds closes itself on exec.
+        if note >= 0:
+            note = fcntl.fcntl(note, fcntl.F_DUPFD_CLOEXEC, 10)
         os.closerange(REPLY_FD + (reply >= 0), 10)
+        if note >= 0:
+            os.dup2(note, NOTE_FD)
         os.execve(config["argv"][0], config["argv"], config["env"])  # noqa: S606
     except OSError as error:
         failure = {"errno": error.errno or 0, "detail": str(error.filename or "")}
         os.write(report, json.dumps({"failure": failure}).encode("ascii") + b"\n")
     finally:
         os._exit(127)
+
+
+def _hand_over(number: int, blob: bytes) -> None:
+    """Put a file that holds `blob` on the descriptor `number`, for what comes next."""
+    fd = os.memfd_create("lazycore")
+    view = memoryview(blob)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.dup2(fd, number)
+    os.close(fd)
 
 
 def _limit(limits: dict[str, int | None]) -> None:
@@ -153,6 +181,8 @@ def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object
             keeper.kill()
         end = _ended(child)
     keeper.kill()
+    if sys.platform == "linux":
+        _end_orphans()
     status, usage = end
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) differs
     return {
@@ -162,6 +192,48 @@ def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object
         "cpu_system_s": usage.ru_stime,
         "max_rss_bytes": usage.ru_maxrss * unit,
     }
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of whatever loses its own (PR_SET_CHILD_SUBREAPER)."""
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0):
+        os._exit(1)
+
+
+def _end_orphans() -> None:
+    """Kill and reap until no child is left.
+
+    The last is pid 1 of a namespace, which cannot be reaped before everybody in it
+    is dead: pid_namespaces(7).
+    """
+    while True:
+        try:
+            reaped, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not reaped:
+            for pid in _children():
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.0005)
+
+
+def _children() -> list[int]:
+    mine = str(os.getpid())
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file,
+            ):
+                # The name in parentheses may hold anything; the parent is second
+                # after it.
+                if file.read().rpartition(")")[2].split()[1] == mine:
+                    found.append(int(name))
+    return found
 
 
 def _ended(child: int) -> Ended | None:

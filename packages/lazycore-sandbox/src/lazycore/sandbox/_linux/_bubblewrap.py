@@ -1,0 +1,405 @@
+"""The bubblewrap backend: for hosts where only that binary may make namespaces.
+
+The arguments travel by descriptor, so that no secret of a policy stands in an argv;
+the policy's paths by the descriptors that were checked; the filter is the namespace
+backend's own. Bubblewrap run by root leaves /proc/sys writable even without any
+capability, so it is bound read-only on top.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import functools
+import math
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, ClassVar
+
+from lazycore.sandbox._errors import (
+    SandboxCommandNotFoundError,
+    SandboxLaunchError,
+    SandboxPolicyError,
+    SandboxPolicyViolationError,
+)
+from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
+from lazycore.sandbox._guarantees import (
+    BackendReport,
+    Guarantee,
+    required_guarantees,
+)
+from lazycore.sandbox._linux._bubblewrap_probe import probe_bubblewrap
+from lazycore.sandbox._linux._native import DEFAULT_PATH
+from lazycore.sandbox._linux._plan import policy_binds, split_links
+from lazycore.sandbox._linux._seccomp import build_filter
+from lazycore.sandbox._monitor import NOTE_FD, REPLY_FD
+from lazycore.sandbox._monitored import Outcome, Target
+from lazycore.sandbox._preflight import pin
+from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lazycore.sandbox._linux._plan import Bind
+    from lazycore.sandbox._policy import SandboxPolicy
+    from lazycore.sandbox._preflight import CheckedPolicy
+
+_HOME = "/tmp"  # noqa: S108 - the sandbox's own
+_SCRATCH_BYTES = 1 << 30
+_LOWEST_FD = 100
+_NEEDED_OPTIONS = ("--args", "--bind-fd", "--disable-userns", "--size", "--perms")
+
+# Sets the process limit inside the new user namespace, where it counts the run alone,
+# says why a program cannot start, and becomes it. `-p` is dash's spelling of `-u`.
+_STUB = f"""
+if [ -n "$0" ]; then
+  ulimit -u "$0" 2>/dev/null || ulimit -p "$0" 2>/dev/null ||
+    {{ echo limit >&{NOTE_FD}; exit 125; }}
+fi
+why=
+case "$1" in
+  */*)
+    if [ ! -e "$1" ]; then why=missing
+    elif [ ! -x "$1" ] || [ -d "$1" ]; then why=refused
+    fi ;;
+  *) command -v -- "$1" >/dev/null 2>&1 || why=missing ;;
+esac
+if [ -n "$why" ]; then echo "$why" >&{NOTE_FD}; exit 127; fi
+unset why
+exec {NOTE_FD}>&-
+unset PWD OLDPWD
+if [ -n "${{BASH_VERSION-}}" ]; then exec env -u _ -u SHLVL "$@"; fi
+exec "$@"
+"""
+
+
+@functools.lru_cache(maxsize=1)
+def find_bubblewrap() -> tuple[str, str]:
+    """Return the path of a usable `bwrap` and, without one, why there is none."""
+    for folder in DEFAULT_PATH.split(":"):
+        path = os.path.join(folder, "bwrap")
+        if os.access(path, os.X_OK):
+            break
+    else:
+        return "", "bwrap is not installed: apt-get install bubblewrap"
+    told = subprocess.run(
+        [path, "--help"], env={}, capture_output=True, check=False, timeout=20
+    )
+    text = (told.stdout + told.stderr).decode("utf-8", "replace")
+    absent = [option for option in _NEEDED_OPTIONS if option not in text]
+    if absent:
+        return "", f"{path} is too old: it lacks {', '.join(absent)}"
+    return path, ""
+
+
+@functools.lru_cache(maxsize=1)
+def bubblewrap_version() -> str:
+    """Return the version that `bwrap` tells, empty without one."""
+    path, _ = find_bubblewrap()
+    if not path:
+        return ""
+    told = subprocess.run(
+        [path, "--version"], env={}, capture_output=True, check=False, timeout=20
+    )
+    found = re.search(rb"\d+(?:\.\d+)+", told.stdout)
+    return found[0].decode("ascii") if found else ""
+
+
+class BubblewrapSandboxExecutor(BaseSandboxExecutor):
+    """Run targets under the system's `bwrap`, with this package's own filter.
+
+    It declares no list of executables and no memory, CPU or disk limit. The process
+    limit needs `include_system=True`, and does not bind a root caller's target.
+
+    Examples:
+        >>> BubblewrapSandboxExecutor.name
+        'bubblewrap'
+    """
+
+    name: ClassVar[str] = "bubblewrap"
+
+    @classmethod
+    def probe(cls) -> BackendReport:
+        """Find out, by trying, what this backend enforces on this host.
+
+        Returns:
+            The report; cached per user for the life of the process.
+        """
+        return probe_bubblewrap(_UnprovenExecutor, os.geteuid())
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        checked: CheckedPolicy,
+        *,
+        input_bytes: bytes | None,
+        reply_limit_bytes: int | None,
+        started: float,
+    ) -> SandboxResult:
+        policy = checked.policy
+        program, reason = find_bubblewrap()
+        if not program:
+            raise SandboxLaunchError(reason)
+        with ExitStack() as stack:
+            plan = _Plan(stack, checked, reply=reply_limit_bytes is not None)
+            target = Target(
+                output_bytes=policy.limits.output_bytes,
+                input_bytes=input_bytes,
+                reply_limit=reply_limit_bytes,
+                pass_fds=plan.fds,
+            )
+            outcome = target.run(
+                {
+                    "argv": [
+                        program,
+                        "--args",
+                        str(plan.args_fd),
+                        "--",
+                        *plan.stub(argv),
+                    ],
+                    "blobs": plan.blobs(),
+                    "note": True,
+                    "env": {},
+                    "cwd": "/",
+                    "scratch": None,
+                    "mark": "",
+                    "max_processes": None,
+                    "limits": {
+                        "open_files": policy.limits.open_files,
+                        "file_size_bytes": policy.limits.file_size_bytes,
+                        "cpu_s": policy.limits.cpu_s and math.ceil(policy.limits.cpu_s),
+                    },
+                },
+                deadline=policy.timeout_s and started + policy.timeout_s,
+            )
+        refuse_failed_start(outcome, argv[0])
+        return self._result(argv, policy, outcome, started)
+
+    def _result(
+        self,
+        argv: tuple[str, ...],
+        policy: SandboxPolicy,
+        outcome: Outcome,
+        started: float,
+    ) -> SandboxResult:
+        # bwrap passes a signal of its child on as 128 plus its number.
+        status = int(outcome.answer["status"])
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
+        signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        if code is not None and 128 < code <= 128 + signal.SIGRTMAX:
+            signalled, code = code - 128, None
+        held = self.probe().guarantees
+        return SandboxResult(
+            argv=argv,
+            backend=self.name,
+            returncode=code,
+            signal=signalled,
+            stdout=outcome.stdout.data,
+            stderr=outcome.stderr.data,
+            stdout_truncated=outcome.stdout.truncated,
+            stderr_truncated=outcome.stderr.truncated,
+            stdout_total_bytes=outcome.stdout.total_bytes,
+            stderr_total_bytes=outcome.stderr.total_bytes,
+            reply=outcome.reply,
+            reply_truncated=outcome.reply_truncated,
+            timed_out=outcome.timed_out,
+            duration_s=time.monotonic() - started,
+            usage=ResourceUsage(
+                cpu_user_s=outcome.answer["cpu_user_s"],
+                cpu_system_s=outcome.answer["cpu_system_s"],
+                max_rss_bytes=outcome.answer["max_rss_bytes"],
+            ),
+            violations=tuple(_violations(policy, outcome)),
+            guarantees=held,
+            degraded=required_guarantees(policy) - held,
+            policy_digest=policy.digest,
+        )
+
+
+class _UnprovenExecutor(BubblewrapSandboxExecutor):
+    """What the probe attacks: the same engine before anything is known of it."""
+
+    @classmethod
+    def probe(cls) -> BackendReport:
+        return BackendReport(
+            backend=cls.name, available=True, guarantees=frozenset(Guarantee)
+        )
+
+    @classmethod
+    def bare(cls) -> _UnprovenExecutor:
+        """Return an executor for a probe."""
+        return cls()
+
+
+class _Plan:
+    """The arguments of one run and the descriptors they name."""
+
+    def __init__(
+        self, stack: ExitStack, checked: CheckedPolicy, *, reply: bool
+    ) -> None:
+        self._stack = stack
+        self._policy = checked.policy
+        self.fds: list[int] = []
+        self._blobs: list[bytes] = []
+        pinned = {
+            item.path: item.fd
+            for item in (*checked.read, *checked.write, *checked.denied)
+        }
+        system, links = split_links(checked.system)
+        binds = policy_binds(checked, system)
+        sources = {step[1]: self._source(step, pinned) for step in binds}
+        # From here on the numbers of the blobs are known to be free.
+        self.args_fd = max(self.fds, default=_LOWEST_FD) + 1
+        words = [*self._namespaces(), *self._environment(reply=reply)]
+        for _, path, _, _, _ in system:
+            words += ["--ro-bind", path, path]
+        for path, target in links:
+            words += ["--symlink", target, path]
+        words += self._accounts()
+        words += self._kernel_files()
+        for step in binds:
+            words += self._step(step, sources)
+        words += ["--remount-ro", "/", "--chdir", checked.policy.cwd or _HOME]
+        self._args = b"".join(os.fsencode(word) + b"\0" for word in words)
+
+    def _source(self, step: Bind, pinned: dict[str, int]) -> int:
+        """Return a descriptor, high enough to pass on, of what a step binds."""
+        kind, path, _, device, inode = step
+        if kind == "mask":
+            return -1
+        fd = pinned.get(path, -1)
+        if fd < 0:
+            item = pin("allowed_write_paths", path)
+            self._stack.callback(os.close, item.fd)
+            if (item.device, item.inode) != (device, inode):
+                raise SandboxPolicyError(f"{path!r} was replaced during the check")
+            fd = item.fd
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+        self._stack.callback(os.close, high)
+        self.fds.append(high)
+        return high
+
+    def _blob(self, data: bytes) -> str:
+        self._blobs.append(data)
+        return str(self.args_fd + len(self._blobs))
+
+    def blobs(self) -> list[tuple[int, str]]:
+        """Return what the monitor puts on which descriptor."""
+        every = [self._args, *self._blobs]
+        return [
+            (self.args_fd + at, base64.b64encode(blob).decode("ascii"))
+            for at, blob in enumerate(every)
+        ]
+
+    def options(self) -> list[str]:
+        """Return what of the options stands in bwrap's argv."""
+        return ["--args", str(self.args_fd)]
+
+    def stub(self, argv: tuple[str, ...]) -> list[str]:
+        """Return the command that bwrap runs."""
+        processes = self._policy.limits.processes
+        if not self._policy.include_system:
+            if processes is not None:
+                raise SandboxLaunchError(
+                    "a process limit under bubblewrap is set by /bin/sh inside, which "
+                    "include_system=False hides; set processes=None, or use another "
+                    "backend"
+                )
+            return list(argv)
+        # bwrap's own two processes count as well.
+        limit = "" if processes is None else str(processes + 2)
+        return ["/bin/sh", "-c", _STUB, limit, *argv]
+
+    def _namespaces(self) -> Iterator[str]:
+        yield from ("--unshare-all", "--unshare-user", "--disable-userns")
+        yield from ("--new-session", "--die-with-parent", "--cap-drop", "ALL")
+        if self._policy.allow_network:
+            yield "--share-net"
+        limits = self._policy.limits
+        program = build_filter(
+            os.uname().machine,
+            namespaces=True,
+            allow_inet=True,
+            allow_unix=self._policy.allow_unix_sockets,
+            allow_memfd=limits.memory_bytes is None,
+            allow_segments=limits.memory_bytes is None,
+        )
+        yield from ("--seccomp", self._blob(program))
+
+    def _environment(self, *, reply: bool) -> Iterator[str]:
+        env = {"PATH": DEFAULT_PATH, "HOME": _HOME, "LANG": "C.UTF-8", "TMPDIR": _HOME}
+        env |= self._policy.env
+        if reply:
+            env[REPLY_VARIABLE] = str(REPLY_FD)
+        yield "--clearenv"
+        for name, value in env.items():
+            yield from ("--setenv", name, value)
+
+    def _accounts(self) -> Iterator[str]:
+        if self._policy.include_system:
+            uid, gid = os.geteuid(), os.getegid()
+            user = f"sandbox:x:{uid}:{gid}:sandbox:{_HOME}:/bin/sh\n"
+            yield from ("--ro-bind-data", self._blob(user.encode()), "/etc/passwd")
+            group = f"sandbox:x:{gid}:\n"
+            yield from ("--ro-bind-data", self._blob(group.encode()), "/etc/group")
+
+    def _kernel_files(self) -> Iterator[str]:
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        for name in ("sys", "sysrq-trigger", "irq", "bus", "fs"):
+            yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
+        size = self._policy.limits.workspace_bytes or _SCRATCH_BYTES
+        yield from ("--perms", "1777", "--size", str(size), "--tmpfs", _HOME)
+
+    def _step(self, step: Bind, sources: dict[str, int]) -> Iterator[str]:
+        kind, path, is_dir, _, _ = step
+        if kind == "mask" and is_dir:
+            yield from ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+        elif kind == "mask":
+            yield from ("--perms", "0000", "--ro-bind-data", self._blob(b""), path)
+        else:
+            option = "--ro-bind-fd" if kind == "read" else "--bind-fd"
+            yield from (option, str(sources[path]), path)
+
+
+def refuse_failed_start(outcome: Outcome, program: str) -> None:
+    """Raise when the target was never started.
+
+    Raises:
+        SandboxCommandNotFoundError: It does not exist inside.
+        SandboxPolicyViolationError: It may not be executed.
+        SandboxLaunchError: bwrap or the limit failed.
+    """
+    failure = outcome.answer.get("failure")
+    if failure is not None:
+        code = int(failure["errno"])
+        raise SandboxLaunchError(code, os.strerror(code), str(failure["detail"]))
+    note = outcome.answer.get("note", "")
+    if note == "missing":
+        raise SandboxCommandNotFoundError(
+            2,
+            "the command does not exist inside the sandbox; add its directory to "
+            "allowed_read_paths, or to PATH in env",
+            program,
+        )
+    if note == "refused":
+        raise SandboxPolicyViolationError(
+            13, "the policy does not let this program be executed", program
+        )
+    if note == "limit":
+        raise SandboxLaunchError("the process limit could not be set inside")
+    failed = outcome.answer["status"] and outcome.stderr.data.startswith(b"bwrap: ")
+    if failed:
+        text = outcome.stderr.data[:500].decode("utf-8", "backslashreplace")
+        raise SandboxLaunchError(f"bwrap did not start the target: {text!r}")
+
+
+def _violations(policy: SandboxPolicy, outcome: Outcome) -> Iterator[Violation]:
+    if outcome.timed_out:
+        yield Violation(kind="timeout", detail=f"{policy.timeout_s} s")
+    for name, stream in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+        if stream.truncated:
+            yield Violation(kind="output", detail=name)

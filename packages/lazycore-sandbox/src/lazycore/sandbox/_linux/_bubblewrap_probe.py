@@ -1,0 +1,65 @@
+"""Probe bubblewrap with the traps that the other Linux backends are probed with."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from lazycore.sandbox._errors import SandboxError
+from lazycore.sandbox._guarantees import BackendReport, Guarantee
+from lazycore.sandbox._linux import _probe
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._linux._bubblewrap import BubblewrapSandboxExecutor
+
+# What this backend has no mechanism for, whatever a probe might make of it.
+_NEVER = frozenset(
+    {Guarantee.EXEC_LIST, Guarantee.MEMORY, Guarantee.CPU, Guarantee.DISK}
+)
+_FIRST_SAFE = (0, 12)
+
+
+@functools.lru_cache(maxsize=8)
+def probe_bubblewrap(
+    unproven: type[BubblewrapSandboxExecutor], uid: int
+) -> BackendReport:
+    """Run the traps once per user and process. Never raises."""
+    from lazycore.sandbox._linux._bubblewrap import bubblewrap_version, find_bubblewrap
+
+    notes = {"uid": str(uid), "kernel": os.uname().release}
+    path, reason = find_bubblewrap()
+    if not path:
+        return BackendReport(
+            backend=unproven.name,
+            available=False,
+            reason=reason,
+            remedy="apt-get install bubblewrap",
+            notes=notes,
+        )
+    notes |= {"bwrap": path, "version": bubblewrap_version()}
+    if tuple(map(int, bubblewrap_version().split(".")[:2])) < _FIRST_SAFE:
+        notes["warning"] = (
+            "bwrap before 0.12.0 can be led to make mount points through links in a "
+            "parent directory (GHSA-pxhw-h44j-8pfx); policies here name no path with "
+            "a link"
+        )
+    engine: Any = unproven
+    try:
+        held = _probe._try(engine)  # noqa: SLF001 - one set of traps for all backends
+    except (SandboxError, OSError, ValueError, RuntimeError) as error:
+        return BackendReport(
+            backend=unproven.name, available=False, reason=str(error), notes=notes
+        )
+    meaning = _probe._MEANING  # noqa: SLF001 - see above
+    return BackendReport(
+        backend=unproven.name,
+        available=True,
+        guarantees=frozenset(
+            which
+            for which, needs in meaning.items()
+            if all(held.get(need, False) for need in needs)
+        )
+        - _NEVER,
+        notes=notes | {name: str(value) for name, value in sorted(held.items())},
+    )

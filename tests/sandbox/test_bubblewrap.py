@@ -1,0 +1,221 @@
+"""The bubblewrap backend, beside what the corpus and the table hold it to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lazycore.sandbox import (
+    BubblewrapSandboxExecutor,
+    Guarantee,
+    ResourceLimits,
+    SandboxBackendUnavailableError,
+    SandboxCommandNotFoundError,
+    SandboxLaunchError,
+    SandboxPolicy,
+    SandboxPolicyViolationError,
+)
+from lazycore.sandbox._linux import _bubblewrap as module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def bubblewrap() -> Iterator[BubblewrapSandboxExecutor]:
+    report = BubblewrapSandboxExecutor.probe()
+    if not report.available:
+        pytest.skip(f"the backend bubblewrap cannot run here: {report.reason}")
+    with BubblewrapSandboxExecutor(allow_degraded={Guarantee.PROCESSES}) as executor:
+        yield executor
+
+
+def test_status_signal_streams_and_input_come_back(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    policy = SandboxPolicy()
+    result = bubblewrap.run_command(
+        ["sh", "-c", "cat; echo err >&2; exit 7"], policy, input=b"in" * 100_000
+    )
+    assert (result.returncode, result.signal) == (7, None)
+    assert result.stdout == b"in" * 100_000
+    assert result.stderr == b"err\n"
+    killed = bubblewrap.run_command(["sh", "-c", "kill -15 $$"], policy)
+    assert (killed.returncode, killed.signal) == (None, signal.SIGTERM)
+
+
+def test_a_callable_returns_its_value(bubblewrap: BubblewrapSandboxExecutor) -> None:
+    assert bubblewrap.run_callable(max, SandboxPolicy(), (3, 5)).value == 5
+
+
+def test_a_timeout_keeps_the_output_so_far(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    result = bubblewrap.run_command(
+        ["sh", "-c", "echo early; sleep 600"], SandboxPolicy(timeout_s=0.4)
+    )
+    assert result.timed_out
+    assert result.stdout == b"early\n"
+    assert [item.kind for item in result.violations] == ["timeout"]
+
+
+def test_a_missing_and_a_refused_program_are_told_apart(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    with pytest.raises(SandboxCommandNotFoundError):
+        bubblewrap.run_command(["nonexistent"], SandboxPolicy())
+    with pytest.raises(SandboxPolicyViolationError):
+        bubblewrap.run_command(["/etc/passwd"], SandboxPolicy())
+    with pytest.raises(SandboxCommandNotFoundError):
+        bubblewrap.run_command(["/nonexistent"], SandboxPolicy())
+    # What the target says itself is its own affair.
+    result = bubblewrap.run_command(["sh", "-c", "exit 127"], SandboxPolicy())
+    assert result.returncode == 127
+
+
+def test_the_environment_is_the_policys_and_bwrap_sees_none_of_it(
+    bubblewrap: BubblewrapSandboxExecutor, folder: Path
+) -> None:
+    witness = folder / "loaded"
+    policy = SandboxPolicy(env={"LD_PRELOAD": str(witness), "A": "é=1"})
+    result = bubblewrap.run_command(["/usr/bin/env"], policy)
+    names = {line.split(b"=")[0] for line in result.stdout.splitlines()}
+    assert names == {b"PATH", b"HOME", b"LANG", b"TMPDIR", b"LD_PRELOAD", b"A"}
+    # The loader complains once per program inside: the shell, then env. A third
+    # complaint would be bwrap's, outside.
+    assert result.stderr.count(b"LD_PRELOAD") == 2
+
+
+def test_no_argv_on_the_host_holds_a_secret(
+    bubblewrap: BubblewrapSandboxExecutor, folder: Path
+) -> None:
+    secret = f"secret-{os.getpid()}-value"
+    policy = SandboxPolicy(env={"KEY": secret}, allowed_write_paths=[folder])
+    script = f"touch {folder}/up; while [ ! -e {folder}/go ]; do sleep 0.01; done"
+    thread = threading.Thread(
+        target=bubblewrap.run_command, args=(["sh", "-c", script], policy)
+    )
+    thread.start()
+    try:
+        while not (folder / "up").exists():
+            time.sleep(0.005)
+        seen = [_argv(pid) for pid in filter(str.isdigit, os.listdir("/proc"))]
+    finally:
+        (folder / "go").touch()
+        thread.join()
+    assert any(b"bwrap" in argv for argv in seen)
+    assert not any(secret.encode() in argv for argv in seen)
+
+
+def _argv(pid: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def test_root_cannot_write_the_kernels_settings(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    script = (
+        "for f in sys/kernel/core_pattern sys/kernel/modprobe sysrq-trigger; do"
+        " (: >> /proc/$f) 2>/dev/null && echo $f; done; echo done"
+    )
+    result = bubblewrap.run_command(["sh", "-c", script], SandboxPolicy())
+    assert result.stdout == b"done\n"
+
+
+def test_what_it_cannot_hold_it_refuses(folder: Path) -> None:
+    policies = [
+        SandboxPolicy(allowed_executables=["/bin/sh"]),
+        SandboxPolicy(limits=ResourceLimits(memory_bytes=1 << 30)),
+        SandboxPolicy(limits=ResourceLimits(cpu_s=1)),
+        SandboxPolicy(limits=ResourceLimits(workspace_bytes=1 << 30)),
+    ]
+    with BubblewrapSandboxExecutor(allow_degraded={Guarantee.PROCESSES}) as strict:
+        for policy in policies:
+            with pytest.raises(SandboxBackendUnavailableError):
+                strict.run_command(["touch", folder / "ran"], policy)
+    assert list(folder.iterdir()) == []
+
+
+def test_without_the_system_set_a_process_limit_is_refused(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    with pytest.raises(SandboxLaunchError, match="include_system"):
+        bubblewrap.run_command(["x"], SandboxPolicy(include_system=False))
+    bare = SandboxPolicy(
+        include_system=False, limits=ResourceLimits(processes=None), timeout_s=20
+    )
+    with pytest.raises(SandboxLaunchError, match="bwrap did not start"):
+        bubblewrap.run_command(["/bin/true"], bare)
+
+
+def test_runs_leave_no_descriptor_behind(
+    bubblewrap: BubblewrapSandboxExecutor, folder: Path
+) -> None:
+    (folder / "inner").mkdir()
+    policy = SandboxPolicy(
+        allowed_write_paths=[folder], denied_paths=[folder / "inner"]
+    )
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        bubblewrap.run_command(["true"], policy).check()
+        with pytest.raises(SandboxCommandNotFoundError):
+            bubblewrap.run_command(["nonexistent"], policy)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_threads_share_an_executor(bubblewrap: BubblewrapSandboxExecutor) -> None:
+    seen: list[bytes] = []
+    policy = SandboxPolicy()
+    threads = [
+        threading.Thread(
+            target=lambda n=n: seen.append(
+                bubblewrap.run_command(["echo", str(n)], policy).stdout
+            )
+        )
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == [b"0\n", b"1\n", b"2\n", b"3\n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("", "is not installed"), ("--args --seccomp", "too old"), (None, "")],
+)
+def test_a_binary_that_is_missing_or_old_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, word: str
+) -> None:
+    if text:
+        fake = folder / "bwrap"
+        fake.write_text(f"#!/bin/sh\necho '{text}'\n")
+        fake.chmod(0o755)
+    if text is not None:
+        monkeypatch.setattr(module, "DEFAULT_PATH", str(folder))
+    elif not BubblewrapSandboxExecutor.is_available():
+        pytest.skip("the backend bubblewrap cannot run here: not installed")
+    path, reason = module.find_bubblewrap.__wrapped__()
+    assert word in reason
+    assert bool(path) == (text is None)
+
+
+def test_an_old_release_is_warned_of() -> None:
+    report = BubblewrapSandboxExecutor.probe()
+    if not report.available:
+        pytest.skip(f"the backend bubblewrap cannot run here: {report.reason}")
+    version = tuple(map(int, report.notes["version"].split(".")[:2]))
+    assert ("warning" in report.notes) == (version < (0, 12))
+    assert sys.platform == "linux"
