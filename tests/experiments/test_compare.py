@@ -67,6 +67,14 @@ def test_a_failure_that_becomes_a_value_is_a_change(make_record: MakeRecord) -> 
     assert len(found.changed) == 1
 
 
+def test_a_hostile_name_can_not_steer_the_terminal(make_record: MakeRecord) -> None:
+    name = "\x1b]0;title\x07\u202e"
+    old = make_record({name: {name: [(1.0, 1.0)]}})
+    new = make_record({name: {name: [(1.0, 0.0)]}})
+    for line in compare_runs(old, new).lines():
+        assert line.isprintable()
+
+
 def test_everything_is_json(make_record: MakeRecord) -> None:
     record = make_record({"bench": units(20)}, metric=BINARY)
     document = json.loads(json.dumps(compare_runs(record, record).to_json()))

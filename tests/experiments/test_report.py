@@ -125,6 +125,17 @@ def test_the_same_run_gives_the_same_bytes(
     ]
 
 
+def test_a_report_that_can_not_be_written_leaves_nothing_behind(
+    make_record: MakeRecord, tmp_path: Path
+) -> None:
+    record = make_record({"bench": mixed(20)}, metric=BINARY)
+    place = tmp_path / "out"
+    (place / "report.html").mkdir(parents=True)
+    with pytest.raises(OSError, match="report.html"):
+        write_report(record, place / "report.html")
+    assert [path.name for path in place.iterdir()] == ["report.html"]
+
+
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_names_and_outputs_stay_text(
     make_record: MakeRecord, hostile: str

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._comparison import compare_run
 from lazycore.experiments._numbers import amount, plural
+from lazycore.experiments._terminal import printable
 
 if TYPE_CHECKING:
     from lazycore.experiments._paired_result import PairedResult
@@ -84,7 +85,7 @@ class RunDifference:
         }
 
     def lines(self) -> tuple[str, ...]:
-        """Return what people read."""
+        """Return what people read; names can't steer a terminal."""
         lock = "the same lock" if self.same_lock else "different locks"
         results = "equal results" if self.same_results else "different results"
         lines = [f"{lock}, {results}"]
@@ -112,7 +113,7 @@ class RunDifference:
             )
             place = f"{found.benchmark}, {found.metric}, {found.arm}"
             lines.append(f"{place}: {move} ({sizes})")
-        return tuple(lines)
+        return tuple(map(printable, lines))
 
 
 def compare_runs(old: RunRecord, new: RunRecord) -> RunDifference:

@@ -6,6 +6,8 @@ import math
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from lazycore.experiments._terminal import printable
+
 if TYPE_CHECKING:
     from lazycore.experiments._study import Study
 
@@ -86,4 +88,4 @@ def plan_lines(study: Study) -> tuple[str, ...]:
                 f"{benchmark.id}, {metric.name}: {units} units show {what} with "
                 f"80 % power (level {alpha:.3g}, {family} in the family)"
             )
-    return tuple(lines)
+    return tuple(map(printable, lines))
