@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lazycore.licensing._allowlist import Allowlist
     from lazycore.licensing._assess import Assessment, assess
+    from lazycore.licensing._audit import AuditFinding, AuditItem, AuditReport, audit
     from lazycore.licensing._classes import LicenseClass, classify
     from lazycore.licensing._decision import (
         DECISIONS,
@@ -49,17 +50,39 @@ if TYPE_CHECKING:
         Evidence,
         LicenseFinding,
     )
+    from lazycore.licensing._hub import HubLicense, hub_licenses
+    from lazycore.licensing._model_folder import ModelFacts, read_model_folder
     from lazycore.licensing._models import ModelLicenseEntry, ModelTier
+    from lazycore.licensing._notice import notice
+    from lazycore.licensing._policy import Clarification, Policy, PolicyException
+    from lazycore.licensing._readers import read_card, read_gguf, read_safetensors
     from lazycore.licensing._receipts import Receipt, ReceiptLog
     from lazycore.licensing._resolve import resolve
+    from lazycore.licensing._snapshot import (
+        LicenseChange,
+        diff,
+        read_snapshot,
+        snapshot,
+    )
+    from lazycore.licensing._sources import (
+        Package,
+        read_conda,
+        read_cyclonedx,
+        read_environment,
+        read_lock,
+    )
     from lazycore.licensing._texts import TextMatch, TextReport, identify
 
 _HOMES = {
     "Allowlist": "_allowlist",
     "AllowlistFormatError": "_errors",
     "Assessment": "_assess",
+    "AuditFinding": "_audit",
+    "AuditItem": "_audit",
+    "AuditReport": "_audit",
     "BundledLicense": "_findings",
     "Choice": "_expression",
+    "Clarification": "_policy",
     "Confidence": "_findings",
     "Conjunction": "_expression",
     "DECISIONS": "_decision",
@@ -68,16 +91,22 @@ _HOMES = {
     "Expression": "_expression",
     "ExpressionError": "_errors",
     "HashMismatchError": "_errors",
+    "HubLicense": "_hub",
     "License": "_expression",
+    "LicenseChange": "_snapshot",
     "LicenseClass": "_classes",
     "LicenseDeniedError": "_errors",
     "LicenseFinding": "_findings",
     "LicensingError": "_errors",
     "Mitigation": "_decision",
+    "ModelFacts": "_model_folder",
     "ModelLicenseEntry": "_models",
     "ModelNotAllowedError": "_errors",
     "ModelTier": "_models",
+    "Package": "_sources",
+    "Policy": "_policy",
     "PolicyError": "_errors",
+    "PolicyException": "_policy",
     "RISK_MITIGATIONS": "_decision",
     "ReaderError": "_errors",
     "Receipt": "_receipts",
@@ -94,11 +123,25 @@ _HOMES = {
     "Usage": "_decision",
     "Verdict": "_decision",
     "assess": "_assess",
+    "audit": "_audit",
     "classify": "_classes",
+    "diff": "_snapshot",
+    "hub_licenses": "_hub",
     "identify": "_texts",
     "normalize": "_expression",
+    "notice": "_notice",
     "parse": "_expression",
+    "read_card": "_readers",
+    "read_conda": "_sources",
+    "read_cyclonedx": "_sources",
+    "read_environment": "_sources",
+    "read_gguf": "_readers",
+    "read_lock": "_sources",
+    "read_model_folder": "_model_folder",
+    "read_safetensors": "_readers",
+    "read_snapshot": "_snapshot",
     "resolve": "_resolve",
+    "snapshot": "_snapshot",
 }
 
 __all__ = [
@@ -107,8 +150,12 @@ __all__ = [
     "Allowlist",
     "AllowlistFormatError",
     "Assessment",
+    "AuditFinding",
+    "AuditItem",
+    "AuditReport",
     "BundledLicense",
     "Choice",
+    "Clarification",
     "Confidence",
     "Conjunction",
     "Decision",
@@ -116,16 +163,22 @@ __all__ = [
     "Expression",
     "ExpressionError",
     "HashMismatchError",
+    "HubLicense",
     "License",
+    "LicenseChange",
     "LicenseClass",
     "LicenseDeniedError",
     "LicenseFinding",
     "LicensingError",
     "Mitigation",
+    "ModelFacts",
     "ModelLicenseEntry",
     "ModelNotAllowedError",
     "ModelTier",
+    "Package",
+    "Policy",
     "PolicyError",
+    "PolicyException",
     "ReaderError",
     "Receipt",
     "ReceiptError",
@@ -141,11 +194,25 @@ __all__ = [
     "Usage",
     "Verdict",
     "assess",
+    "audit",
     "classify",
+    "diff",
+    "hub_licenses",
     "identify",
     "normalize",
+    "notice",
     "parse",
+    "read_card",
+    "read_conda",
+    "read_cyclonedx",
+    "read_environment",
+    "read_gguf",
+    "read_lock",
+    "read_model_folder",
+    "read_safetensors",
+    "read_snapshot",
     "resolve",
+    "snapshot",
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lazycore.licensing._classes import LicenseClass, classify
 from lazycore.licensing._decision import (
@@ -16,6 +16,9 @@ from lazycore.licensing._decision import (
 )
 from lazycore.licensing._errors import LicenseDeniedError
 from lazycore.licensing._expression import Choice, Expression, License, Node, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SEVERITY: Final = {Verdict.ALLOW: 0, Verdict.REVIEW: 1, Verdict.DENY: 2}
 # Only exceptions that free the program that links or includes the work lower its
@@ -73,15 +76,21 @@ class Assessment:
             )
 
 
-def license_class_of(licence: License) -> LicenseClass:
+def license_class_of(
+    licence: License, classes: Mapping[str, LicenseClass] | None = None
+) -> LicenseClass:
     """Return the class of one licence with its exception.
+
+    Args:
+        licence: The licence.
+        classes: Classes of own references, by casefolded id.
 
     Examples:
         >>> term = parse("GPL-2.0-only WITH Classpath-exception-2.0").root
         >>> license_class_of(term).name
         'WEAK_COPYLEFT'
     """
-    kind = classify(licence.id)
+    kind = (classes or {}).get(licence.id.casefold(), classify(licence.id))
     relieved = _RELIEVED.get(licence.exception or "")
     if relieved is None or kind not in {
         LicenseClass.STRONG_COPYLEFT,
@@ -111,7 +120,9 @@ class _Judged:
         return _SEVERITY[self.decision.verdict], self.kind
 
 
-def _judge(root: Node, usage: Usage) -> _Judged:
+def _judge(
+    root: Node, usage: Usage, classes: Mapping[str, LicenseClass] | None
+) -> _Judged:
     """Judge every node once, from the leaves up, on an explicit stack."""
     order: list[Node] = []
     stack: list[Node] = [root]
@@ -123,7 +134,7 @@ def _judge(root: Node, usage: Usage) -> _Judged:
     judged: dict[int, _Judged] = {}
     for node in reversed(order):
         if isinstance(node, License):
-            kind = license_class_of(node)
+            kind = license_class_of(node, classes)
             judged[id(node)] = _Judged(kind, DECISIONS[kind, usage], (node,))
             continue
         branches = [judged[id(operand)] for operand in node.operands]
@@ -149,13 +160,17 @@ def _kept(judged: _Judged) -> tuple[License, ...]:
 
 
 def assess(
-    expression: Expression | str, *, usage: Usage | str = Usage.RUNTIME_INTERNAL
+    expression: Expression | str,
+    *,
+    usage: Usage | str = Usage.RUNTIME_INTERNAL,
+    classes: Mapping[str, LicenseClass] | None = None,
 ) -> Assessment:
     """Say what the isolation policy demands of a licence for a use.
 
     Args:
         expression: A parsed expression or its text.
         usage: How the work is used; the default is a dependency at run time.
+        classes: Classes of own ``LicenseRef-`` ids, by casefolded id.
 
     Returns:
         The verdict with its risk, its mitigation and the elected branch.
@@ -171,7 +186,7 @@ def assess(
     """
     parsed = parse(expression) if isinstance(expression, str) else expression
     use = Usage(usage)
-    judged = _judge(parsed.root, use)
+    judged = _judge(parsed.root, use, classes)
     kept = _kept(judged)
     decision = judged.decision
     reasons = []
@@ -179,7 +194,9 @@ def assess(
     if kept != everything:
         names = " AND ".join(map(str, kept))
         reasons.append(f"Of the choices, {names} asks the least.")
-    worst = next(term for term in kept if license_class_of(term) is judged.kind)
+    worst = next(
+        term for term in kept if license_class_of(term, classes) is judged.kind
+    )
     reasons.append(f"{worst} is {judged.kind.slug}.")
     reasons.append(f"{judged.kind.slug} for {use} is {decision.verdict}.")
     return Assessment(

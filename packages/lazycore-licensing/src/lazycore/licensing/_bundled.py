@@ -142,11 +142,12 @@ def _from_sbom(files: Files, path: str, found: dict[str, BundledLicense]) -> Non
             break
         name = f"{path}#{component.get('name')}"
         found[name] = BundledLicense(
-            path=name, reason="sbom", expression=_component_license(component)
+            path=name, reason="sbom", expression=component_license(component)
         )
 
 
-def _component_license(component: dict[str, object]) -> str | None:
+def component_license(component: dict[str, object]) -> str | None:
+    """Return the SPDX text of a CycloneDX component, None when it states none."""
     licenses = component.get("licenses")
     parts = []
     for item in licenses if isinstance(licenses, list) else ():

@@ -1,4 +1,4 @@
-"""The command line ``lazycore-licensing``: judge an expression, explain a licence.
+"""The command line ``lazycore-licensing``: parse words, call one command.
 
 Exit codes: 0 allowed, 1 denied, 2 wrong usage or input, 3 to be reviewed.
 """
@@ -6,21 +6,43 @@ Exit codes: 0 allowed, 1 denied, 2 wrong usage or input, 3 to be reviewed.
 from __future__ import annotations
 
 import argparse
-import json
+import datetime as dt
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from lazycore.licensing._assess import Assessment, assess
-from lazycore.licensing._classes import spdx_licenses
-from lazycore.licensing._decision import Usage, Verdict
+from lazycore.licensing import _cli_audit, _cli_expressions, _cli_models
+from lazycore.licensing._cli_audit import EXIT_USAGE
+from lazycore.licensing._decision import Usage
 from lazycore.licensing._errors import LicensingError
-from lazycore.licensing._expression import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXIT_CODES = {Verdict.ALLOW: 0, Verdict.DENY: 1, Verdict.REVIEW: 3}
-EXIT_USAGE = 2
+_FORMATS = (
+    *("text", "json", "markdown", "github", "sarif", "cyclonedx", "cyclonedx-1.7"),
+)
+
+
+def _date(text: str) -> dt.date:
+    return dt.date.fromisoformat(text)
+
+
+def _usage(parser: argparse.ArgumentParser, default: Usage | None) -> None:
+    parser.add_argument(
+        "--usage",
+        choices=[str(usage) for usage in Usage],
+        default=None if default is None else str(default),
+        help="how the work is used (default: %(default)s)",
+    )
+
+
+def _sources(parser: argparse.ArgumentParser) -> None:
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--env", metavar="PATH", help="environment or site-packages")
+    source.add_argument("--sbom", metavar="FILE", help="CycloneDX JSON file")
+    source.add_argument("--conda", metavar="PATH", help="conda environment")
+    source.add_argument("--lock", metavar="FILE", help="lock or requirements file")
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -32,64 +54,61 @@ def _arguments() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("assess", help="judge an expression for one use")
     one.add_argument("expression", help="an SPDX licence expression")
-    one.add_argument(
-        "--usage",
-        choices=[str(usage) for usage in Usage],
-        default=str(Usage.RUNTIME_INTERNAL),
-        help="how the work is used (default: %(default)s)",
+    _usage(one, Usage.RUNTIME_INTERNAL)
+    one.set_defaults(run=_cli_expressions.run_assess)
+    every = commands.add_parser(
+        "explain", help="show an expression, or an installed package, in every use"
     )
-    every = commands.add_parser("explain", help="show an expression in every use")
-    every.add_argument("expression", help="an SPDX licence expression")
-    for command in (one, every):
+    every.add_argument("expression", help="an SPDX expression or a package name")
+    every.set_defaults(run=_cli_expressions.run_explain)
+    audit = commands.add_parser("audit", help="judge an environment, lock or SBOM")
+    _sources(audit)
+    audit.add_argument("--evidence", metavar="FILE", help="licences.lock for --lock")
+    audit.add_argument("--policy", metavar="FILE", help="default: the project's own")
+    audit.add_argument("--format", choices=_FORMATS, default="text")
+    audit.add_argument("--output", metavar="FILE", help="write there, not to stdout")
+    audit.add_argument("--today", type=_date, metavar="DATE", help="day for expiry")
+    audit.add_argument("--fail-on", choices=("review", "deny"), default="review")
+    _usage(audit, None)
+    audit.set_defaults(run=_cli_audit.run_audit)
+    snapshot = commands.add_parser("snapshot", help="write licences.lock")
+    _sources(snapshot)
+    snapshot.add_argument("--output", metavar="FILE")
+    snapshot.set_defaults(run=_cli_audit.run_snapshot)
+    diff = commands.add_parser("diff", help="compare two snapshots")
+    diff.add_argument("old")
+    diff.add_argument("new")
+    diff.set_defaults(run=_cli_audit.run_diff)
+    notice = commands.add_parser("notice", help="collect licence texts")
+    notice.add_argument("--env", metavar="PATH")
+    notice.add_argument("--output", metavar="FILE")
+    notice.set_defaults(run=_cli_audit.run_notice)
+    _models(commands)
+    for command in (one, every, audit, snapshot, diff):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
-def _plain(found: Assessment) -> dict[str, object]:
-    return {
-        "expression": found.expression,
-        "usage": str(found.usage),
-        "class": found.license_class.slug,
-        "verdict": str(found.verdict),
-        "risk": str(found.risk),
-        "mitigation": str(found.mitigation),
-        "instruction": found.mitigation.text,
-        "elected": list(found.elected),
-        "reasons": list(found.reasons),
-    }
-
-
-def _assess(options: argparse.Namespace) -> int:
-    found = assess(options.expression, usage=options.usage)
-    if options.json:
-        print(json.dumps(_plain(found), indent=2))
-    else:
-        print(f"{found.verdict.upper()}  {found.expression} for {found.usage}")
-        for reason in found.reasons:
-            print(f"  {reason}")
-        print(f"  {found.mitigation.text}")
-    return EXIT_CODES[found.verdict]
-
-
-def _explain(options: argparse.Namespace) -> int:
-    expression = parse(options.expression)
-    rows = [assess(expression, usage=usage) for usage in Usage]
-    if options.json:
-        print(json.dumps([_plain(row) for row in rows], indent=2))
-        return 0
-    for licence in dict.fromkeys(expression.licenses()):
-        known = spdx_licenses().get(licence.id.casefold())
-        if known is None:
-            print(f"{licence}: outside the SPDX list; classify it before use")
-        else:
-            print(
-                f"{licence}: {known.name}; class {known.license_class.slug} "
-                f"(basis: {known.basis})"
-            )
-    print()
-    for row in rows:
-        print(f"{row.usage:<19} {row.verdict.upper():<7} {row.mitigation.text}")
-    return 0
+def _models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    models = commands.add_parser("models", help="model checkpoints")
+    actions = models.add_subparsers(dest="action", required=True)
+    check = actions.add_parser("check", help="may this checkpoint be loaded?")
+    check.add_argument("--path", metavar="DIR", help="folder with its files")
+    check.add_argument("--strict", action="store_true", help="refuse what can move")
+    check.set_defaults(run=_cli_models.run_check)
+    accept = actions.add_parser("accept", help="record an acceptance of its terms")
+    accept.add_argument("--by", required=True, metavar="NAME")
+    accept.set_defaults(run=_cli_models.run_accept)
+    scan = actions.add_parser("scan", help="read a model folder: licence and risks")
+    scan.add_argument("path", metavar="DIR")
+    scan.set_defaults(run=_cli_models.run_scan)
+    scan.add_argument("--json", action="store_true", help="print JSON")
+    for command in (check, accept):
+        command.add_argument("model", metavar="ID[@REV]")
+        command.add_argument("--allowlist", required=True, metavar="FILE")
+        command.add_argument("--receipts", metavar="FILE")
+        command.add_argument("--json", action="store_true", help="print JSON")
+        _usage(command, Usage.WEIGHTS_RESEARCH)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -103,7 +122,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _arguments().parse_args(arguments)
     try:
-        return _assess(options) if options.command == "assess" else _explain(options)
-    except LicensingError as error:
+        code = int(options.run(options))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader left; Python would complain again while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_USAGE
+    except (LicensingError, OSError) as error:
         print(f"lazycore-licensing: {error}", file=sys.stderr)
         return EXIT_USAGE
+    return code

@@ -105,7 +105,8 @@ def license_texts(
     """
     names = [name for name in files.metadata_names() if is_license_name(name)]
     for name in metadata.all("license-file"):
-        if name not in names and f"licenses/{name}" not in names:
+        known = name in names or f"licenses/{name}" in names
+        if not known and (is_license_name(name) or not names):
             names.append(name if files.read(name) else f"licenses/{name}")
     level = min((_depth(name) for name in names), default=0)
     own: dict[str, str] = {}

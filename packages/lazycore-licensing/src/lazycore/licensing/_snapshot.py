@@ -1,0 +1,153 @@
+"""Keep licences in a file, so that a gate needs neither install nor network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lazycore.licensing._errors import SourceError
+from lazycore.licensing._expression import normalize
+from lazycore.licensing._findings import BundledLicense, Confidence, LicenseFinding
+from lazycore.licensing._policy import normalize_name
+from lazycore.licensing._toml import TomlFile, toml_string, toml_value
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from lazycore.licensing._sources import Package
+
+_KEYS = (
+    *("name", "version", "expression", "source", "confidence", "text-sha256"),
+    *("conflicts", "bundled"),
+)
+
+
+def snapshot(packages: Iterable[Package]) -> str:
+    """Return the text of a ``licences.lock``: one table per package, sorted.
+
+    Args:
+        packages: From `read_environment`, `read_cyclonedx` or `read_conda`.
+    """
+    lines = ["schema = 1"]
+    known = {p.name: p.finding for p in packages if p.finding is not None}
+    for name in sorted(known):
+        finding = known[name]
+        lines += ["", "[[package]]", f"name = {toml_string(name)}"]
+        lines.append(f"version = {toml_string(finding.version)}")
+        if finding.expression:
+            lines.append(f"expression = {toml_string(finding.expression)}")
+        lines.append(f"source = {toml_string(finding.source)}")
+        lines.append(f"confidence = {toml_string(finding.confidence)}")
+        if finding.text_sha256:
+            lines.append(f"text-sha256 = {toml_string(finding.text_sha256)}")
+        if finding.conflicts:
+            lines.append(f"conflicts = {toml_value(list(finding.conflicts))}")
+        # What states no licence can't change a verdict; it would only be noise.
+        bundled = {(b.path, b.reason, b.expression) for b in finding.bundled}
+        stated = sorted(row for row in bundled if row[2])
+        if stated:
+            lines.append("bundled = [")
+            lines += [f"  {toml_value(list(row))}," for row in stated]
+            lines.append("]")
+    return "\n".join(lines) + "\n"
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> dict[str, LicenseFinding]:
+    """Read a ``licences.lock`` -> finding by normalised name.
+
+    Raises:
+        SourceError: Unknown key or wrong value, with file and line.
+    """
+    file = TomlFile(path, SourceError)
+    file.check_keys(file.data, ("schema", "package"))
+    if file.data.get("schema") != 1:
+        raise file.fault("schema = 1 is the only schema", key="schema")
+    rows = file.data.get("package", [])
+    if not isinstance(rows, list):
+        raise file.fault("write each package as [[package]]", key="package")
+    found = {}
+    for index, row in enumerate(rows):
+        file.check_keys(row, _KEYS, table="package", index=index)
+        try:
+            finding = _finding(row)
+        except (ValueError, TypeError, KeyError) as error:
+            raise file.fault(
+                f"broken package: {error}", table="package", index=index
+            ) from error
+        found[normalize_name(finding.name)] = finding
+    return found
+
+
+def _finding(row: dict[str, Any]) -> LicenseFinding:
+    expression = row.get("expression")
+    if expression is not None and normalize(expression) is None:
+        message = f"{expression!r} is no expression"
+        raise ValueError(message)
+    return LicenseFinding(
+        name=row["name"],
+        version=row.get("version", ""),
+        expression=expression,
+        source=row.get("source", "none"),
+        confidence=Confidence(row.get("confidence", "guess")),
+        text_sha256=row.get("text-sha256"),
+        conflicts=tuple(row.get("conflicts", ())),
+        bundled=tuple(
+            BundledLicense(path=path, reason=reason, expression=stated)
+            for path, reason, stated in row.get("bundled", ())
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LicenseChange:
+    """One difference between two snapshots.
+
+    Attributes:
+        name: Normalised name.
+        kind: ``added``, ``removed``, ``license``, ``text`` or ``version``.
+        old: What was; empty for an addition.
+        new: What is; empty for a removal.
+    """
+
+    name: str
+    kind: str
+    old: str
+    new: str
+
+
+def diff(
+    old: Mapping[str, LicenseFinding], new: Mapping[str, LicenseFinding]
+) -> tuple[LicenseChange, ...]:
+    """Return what changed, by name; a changed licence before a changed text."""
+    changes = []
+    for name in sorted({*old, *new}):
+        was, now = old.get(name), new.get(name)
+        if was is None or now is None:
+            kind = "added" if was is None else "removed"
+            changes.append(
+                LicenseChange(name=name, kind=kind, old=_title(was), new=_title(now))
+            )
+        elif was.expression != now.expression:
+            changes.append(
+                LicenseChange(
+                    name=name, kind="license", old=_title(was), new=_title(now)
+                )
+            )
+        elif was.text_sha256 != now.text_sha256:
+            changes.append(
+                LicenseChange(name=name, kind="text", old=_title(was), new=_title(now))
+            )
+        elif was.version != now.version:
+            changes.append(
+                LicenseChange(
+                    name=name, kind="version", old=was.version, new=now.version
+                )
+            )
+    return tuple(changes)
+
+
+def _title(finding: LicenseFinding | None) -> str:
+    if finding is None:
+        return ""
+    return f"{finding.version} {finding.expression or 'unknown'}".strip()
