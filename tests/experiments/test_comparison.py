@@ -149,6 +149,19 @@ def test_primaries_share_their_level_by_holm(make_record: MakeRecord) -> None:
     assert first.verdict is Verdict.NO_DIFFERENCE
 
 
+def test_a_benchmark_still_to_come_counts_in_the_family(
+    make_record: MakeRecord,
+) -> None:
+    record = make_record(
+        {"one": binary(9, 1, 90), "two": {"u": []}, "three": {"u": []}},
+        metric=BINARY,
+        planned=500,
+    )
+    first, second, _ = compare_run(record).results
+    assert first.p_adjusted == pytest.approx(3 * 22 / 1024)
+    assert second.p_adjusted is None
+
+
 def test_headline_names_every_verdict(make_record: MakeRecord) -> None:
     record = make_record(
         {"up": binary(40, 2, 60), "flat": binary(3, 3, 60), "gone": {"u": []}},

@@ -131,7 +131,7 @@ def test_a_report_that_can_not_be_written_leaves_nothing_behind(
     record = make_record({"bench": mixed(20)}, metric=BINARY)
     place = tmp_path / "out"
     (place / "report.html").mkdir(parents=True)
-    with pytest.raises(OSError, match="report.html"):
+    with pytest.raises(OSError, match=r"report\.html"):
         write_report(record, place / "report.html")
     assert [path.name for path in place.iterdir()] == ["report.html"]
 

@@ -234,10 +234,11 @@ def _corrected(found: list[PairedResult], *, alpha: float) -> list[PairedResult]
     equivalence: dict[int, float] = {}
     for primary, correct in ((True, holm), (False, benjamini_hochberg)):
         family = [i for i, r in enumerate(found) if r.primary is primary]
-        for values, target in (("p_value", p_values), ("equivalence_p", equivalence)):
-            tested = [i for i in family if getattr(found[i], values) is not None]
-            adjusted = correct([getattr(found[i], values) for i in tested])
-            target.update(zip(tested, adjusted, strict=True))
+        with_margin = [i for i in family if found[i].margin is not None]
+        p_values |= _adjusted({i: found[i].p_value for i in family}, correct)
+        equivalence |= _adjusted(
+            {i: found[i].equivalence_p for i in with_margin}, correct
+        )
     results = []
     for i, result in enumerate(found):
         sign = 1 if result.goal == "maximize" else -1
@@ -259,6 +260,16 @@ def _corrected(found: list[PairedResult], *, alpha: float) -> list[PairedResult]
             )
         )
     return results
+
+
+def _adjusted(
+    family: Mapping[int, float | None],
+    correct: Callable[[Sequence[float]], tuple[float, ...]],
+) -> dict[int, float]:
+    """Correct the p-values of a family; a test still to come counts as p = 1."""
+    raw = [1.0 if p_value is None else p_value for p_value in family.values()]
+    adjusted = dict(zip(family, correct(raw), strict=True))
+    return {i: adjusted[i] for i, p_value in family.items() if p_value is not None}
 
 
 def _within_one(units: Sequence[PairedUnit]) -> bool:
