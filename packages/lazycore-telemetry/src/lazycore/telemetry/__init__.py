@@ -5,8 +5,10 @@ calling code raise `TelemetryUsageError` all the same; data never raises.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+# Type checkers take this name for true; importing typing would cost more than all
+# the rest of this module.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lazycore.telemetry._conventions import Conventions, conventions
     from lazycore.telemetry._errors import TelemetryError, TelemetryUsageError
