@@ -60,16 +60,16 @@ if [ -n "$0" ]; then
   ulimit -u "$0" 2>/dev/null || ulimit -p "$0" 2>/dev/null ||
     {{ echo limit >&{NOTE_FD}; exit 125; }}
 fi
-why=
+_why=
 case "$1" in
   */*)
-    if [ ! -e "$1" ]; then why=missing
-    elif [ ! -x "$1" ] || [ -d "$1" ]; then why=refused
+    if [ ! -e "$1" ]; then _why=missing
+    elif [ ! -x "$1" ] || [ -d "$1" ]; then _why=refused
     fi ;;
-  *) command -v -- "$1" >/dev/null 2>&1 || why=missing ;;
+  *) command -v -- "$1" >/dev/null 2>&1 || _why=missing ;;
 esac
-if [ -n "$why" ]; then echo "$why" >&{NOTE_FD}; exit 127; fi
-unset why
+if [ -n "$_why" ]; then echo "$_why" >&{NOTE_FD}; exit 127; fi
+unset _why
 exec {NOTE_FD}>&-
 unset PWD OLDPWD
 if [ -n "${{BASH_VERSION-}}" ]; then exec env -u _ -u SHLVL "$@"; fi
