@@ -10,18 +10,39 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._canonical import digest
 from lazycore.experiments._errors import ArtifactError
 
-__all__ = ["hash_file", "pin_interpreter", "pin_standard_library"]
+if TYPE_CHECKING:
+    from lazycore.experiments._study import Arm
+
+__all__ = [
+    "find_interpreter",
+    "hash_file",
+    "pin_interpreter",
+    "pin_standard_library",
+]
 
 _MAPS = "import sys; sys.stdout.write(open('/proc/self/maps').read())"
 _SKIPPED = {"__pycache__", "site-packages", "dist-packages", "test", "tests"}
+
+
+def find_interpreter(arm: Arm) -> Path | None:
+    """Return the real path of the program that runs an arm's worker, or None.
+
+    A bare name is looked up where the sandbox shows programs, not in the caller's
+    own PATH.
+    """
+    if not arm.interpreter:
+        return Path(sys.executable).resolve()
+    found = shutil.which(arm.interpreter, path="/usr/local/bin:/usr/bin:/bin")
+    return None if found is None else Path(found).resolve()
 
 
 def hash_file(path: Path) -> str:

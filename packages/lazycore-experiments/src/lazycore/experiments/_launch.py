@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._environment import package_folders
+from lazycore.experiments._interpreter import find_interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +121,14 @@ def worker_policies(
 
 
 def fresh_command(lock: StudyLock, snapshot: Path, arm: Arm) -> list[str]:
-    """Return the argument list of a fresh worker process."""
+    """Return the argument list of a fresh worker process.
+
+    A worker in another language is run by its own pinned program; there the
+    read-only snapshot alone keeps what runs equal to what was hashed.
+    """
+    if arm.interpreter:
+        program = find_interpreter(arm)
+        return [str(program), str(snapshot / arm.entrypoint), *arm.arguments]
     paths = import_path(snapshot, arm)
     return [
         str(Path(sys.executable).resolve()),

@@ -23,7 +23,11 @@ from lazycore.experiments._canonical import (
 )
 from lazycore.experiments._environment import difference, pin_environment
 from lazycore.experiments._errors import ArtifactError, CanonicalError, StudyError
-from lazycore.experiments._interpreter import hash_file, pin_interpreter
+from lazycore.experiments._interpreter import (
+    find_interpreter,
+    hash_file,
+    pin_interpreter,
+)
 from lazycore.experiments._plan import count_cells
 from lazycore.experiments._study_file import study_from_document
 from lazycore.experiments._tree import Tree, TreeFile, read_tree
@@ -31,7 +35,7 @@ from lazycore.experiments._tree import Tree, TreeFile, read_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from lazycore.experiments._study import Study
+    from lazycore.experiments._study import Arm, Study
 
 __all__ = [
     "LOCK_FORMAT",
@@ -167,6 +171,14 @@ class StudyLock:
         packages = difference(ours["environment"], theirs["environment"])
         if packages:
             blockers.append(_blocker("environment-drift", packages, fix))
+        programs = [
+            f"arm {name}"
+            for name, worker in sorted(ours["workers"].items())
+            if worker["interpreter_sha256"]
+            != theirs["workers"].get(name, worker)["interpreter_sha256"]
+        ]
+        if programs:
+            blockers.append(_blocker("interpreter-drift", programs, fix))
         if ours["sdk"] != theirs["sdk"]:
             blockers.append(_blocker("sdk-drift", ["the worker SDK"], fix))
         if not blockers:
@@ -265,7 +277,11 @@ def lock_study(
                 f"arms.{arm.name}.entrypoint",
                 f"{arm.entrypoint!r} is no regular file of the tree",
             )
-        workers[arm.name] = {"entrypoint": file.path, "sha256": file.sha256}
+        workers[arm.name] = {
+            "entrypoint": file.path,
+            "sha256": file.sha256,
+            "interpreter_sha256": _interpreter_sha256(study, arm),
+        }
     host = pins or pin_host(progress=progress)
     document: dict[str, Any] = {
         "schema": 1,
@@ -296,6 +312,19 @@ def lock_study(
     }
     lock = StudyLock.from_bytes(canonical(document))
     return replace(lock, source=study.path.parent / study.tree)
+
+
+def _interpreter_sha256(study: Study, arm: Arm) -> str | None:
+    if not arm.interpreter:
+        return None
+    program = find_interpreter(arm)
+    if program is None:
+        raise StudyError(
+            study.path,
+            f"arms.{arm.name}.interpreter",
+            f"no program {arm.interpreter!r} is on this host; install it",
+        )
+    return hash_file(program)
 
 
 def sdk_files() -> dict[str, Path]:

@@ -45,7 +45,7 @@ def encoded_forms(secret: str) -> frozenset[bytes]:
         secret: The value, at least 4 characters for any form at all.
 
     Examples:
-        >>> b"aHVudGVyMi" in encoded_forms("hunter2")
+        >>> b"aHVudGVyM" in encoded_forms("hunter2")
         True
     """
     raw = secret.encode("utf-8", "surrogatepass")

@@ -37,6 +37,8 @@ class Arm:
         name: The key under ``[arms]``.
         title: What people read.
         entrypoint: Worker file, relative to the study's tree.
+        interpreter: Program that runs it, by name or absolute path; empty for the
+            Python that locks the study.
         arguments: Command-line arguments of the worker.
         environment: Names of the variables that are passed to the worker.
         parameters: Request parameters of this arm alone.
@@ -45,6 +47,7 @@ class Arm:
     name: str
     title: str
     entrypoint: str
+    interpreter: str = ""
     arguments: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=_empty)
@@ -270,6 +273,7 @@ class Study:
             arm.name: {
                 "title": arm.title,
                 "entrypoint": arm.entrypoint,
+                "interpreter": arm.interpreter,
                 "arguments": list(arm.arguments),
                 "environment": list(arm.environment),
                 "parameters": thaw(arm.parameters),

@@ -94,6 +94,10 @@ def study_from_document(document: object, *, path: Path | None = None) -> Study:
     head.done()
     root.done()
     _check_failed_scores(root, study)
+    if study.mode == "fork" and any(arm.interpreter for arm in study.arms):
+        raise root.error(
+            "study.mode", 'only Python workers can fork; set mode = "fresh"'
+        )
     return study
 
 
@@ -111,6 +115,7 @@ def _check_failed_scores(root: StrictTable, study: Study) -> None:
 def _arms(root: StrictTable) -> tuple[Arm, ...]:
     worker = root.table("worker", {})
     entrypoint = worker.relative("entrypoint", "")
+    interpreter = worker.take("interpreter", str, "")
     arguments = worker.array("arguments", str, ())
     environment = worker.array("environment", str, ())
     worker.done()
@@ -120,6 +125,7 @@ def _arms(root: StrictTable) -> tuple[Arm, ...]:
             name=name,
             title=table.take("title", str, name),
             entrypoint=table.relative("entrypoint", entrypoint),
+            interpreter=table.take("interpreter", str, interpreter),
             arguments=tuple(table.array("arguments", str, arguments)),
             environment=tuple(table.array("environment", str, environment)),
             parameters=table.parameters("parameters"),
@@ -130,6 +136,10 @@ def _arms(root: StrictTable) -> tuple[Arm, ...]:
             )
         if any("\0" in argument for argument in arm.arguments):
             raise table.error("arguments", "an argument holds a NUL character")
+        if "\0" in arm.interpreter or (
+            "/" in arm.interpreter and not arm.interpreter.startswith("/")
+        ):
+            raise table.error("interpreter", "want a program's name or absolute path")
         _check_environment(table, arm.environment)
         table.done()
         arms.append(arm)
