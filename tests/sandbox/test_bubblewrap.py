@@ -159,6 +159,19 @@ def test_without_the_system_set_a_process_limit_is_refused(
         bubblewrap.run_command(["/bin/true"], bare)
 
 
+def test_abstract_sockets_of_the_host_are_not_opened_by_the_way(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    both = SandboxPolicy(allow_network=True, allow_unix_sockets=True)
+    with pytest.raises(SandboxLaunchError, match="abstract"):
+        bubblewrap.run_command(["true"], both)
+    for one in (
+        SandboxPolicy(allow_network=True),
+        SandboxPolicy(allow_unix_sockets=True),
+    ):
+        bubblewrap.run_command(["true"], one).check()
+
+
 def test_runs_leave_no_descriptor_behind(
     bubblewrap: BubblewrapSandboxExecutor, folder: Path
 ) -> None:
@@ -194,14 +207,19 @@ def test_threads_share_an_executor(bubblewrap: BubblewrapSandboxExecutor) -> Non
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [("", "is not installed"), ("--args --seccomp", "too old"), (None, "")],
+    [
+        ("", "is not installed"),
+        ("echo --args --seccomp", "too old"),
+        ("exit 1", "too old"),
+        (None, ""),
+    ],
 )
 def test_a_binary_that_is_missing_or_old_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, word: str
 ) -> None:
     if text:
         fake = folder / "bwrap"
-        fake.write_text(f"#!/bin/sh\necho '{text}'\n")
+        fake.write_text(f"#!/bin/sh\n{text}\n")
         fake.chmod(0o755)
     if text is not None:
         monkeypatch.setattr(module, "DEFAULT_PATH", str(folder))

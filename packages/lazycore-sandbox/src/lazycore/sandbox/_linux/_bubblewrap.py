@@ -86,10 +86,7 @@ def find_bubblewrap() -> tuple[str, str]:
             break
     else:
         return "", "bwrap is not installed: apt-get install bubblewrap"
-    told = subprocess.run(
-        [path, "--help"], env={}, capture_output=True, check=False, timeout=20
-    )
-    text = (told.stdout + told.stderr).decode("utf-8", "replace")
+    text = _told(path, "--help")
     absent = [option for option in _NEEDED_OPTIONS if option not in text]
     if absent:
         return "", f"{path} is too old: it lacks {', '.join(absent)}"
@@ -102,18 +99,28 @@ def bubblewrap_version() -> str:
     path, _ = find_bubblewrap()
     if not path:
         return ""
-    told = subprocess.run(
-        [path, "--version"], env={}, capture_output=True, check=False, timeout=20
-    )
-    found = re.search(rb"\d+(?:\.\d+)+", told.stdout)
-    return found[0].decode("ascii") if found else ""
+    found = re.search(r"\d+(?:\.\d+)+", _told(path, "--version"))
+    return found[0] if found else ""
+
+
+def _told(path: str, option: str) -> str:
+    """Return what the binary prints, empty when it cannot be run."""
+    try:
+        told = subprocess.run(
+            [path, option], env={}, capture_output=True, check=False, timeout=20
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return (told.stdout + told.stderr).decode("utf-8", "replace")
 
 
 class BubblewrapSandboxExecutor(BaseSandboxExecutor):
     """Run targets under the system's `bwrap`, with this package's own filter.
 
     It declares no list of executables and no memory, CPU or disk limit. The process
-    limit needs `include_system=True`, and does not bind a root caller's target.
+    limit needs `include_system=True`, and does not bind a root caller's target. A
+    target that exits with 128 plus the number of a signal reads as ended by it: bwrap
+    passes both on alike.
 
     Examples:
         >>> BubblewrapSandboxExecutor.name
@@ -144,6 +151,12 @@ class BubblewrapSandboxExecutor(BaseSandboxExecutor):
         program, reason = find_bubblewrap()
         if not program:
             raise SandboxLaunchError(reason)
+        if policy.allow_network and policy.allow_unix_sockets:
+            raise SandboxLaunchError(
+                "bubblewrap cannot keep the host's abstract sockets closed while it "
+                "shares the network and lets unix sockets be made; allow one of the "
+                "two, or use the linux-namespace backend"
+            )
         with ExitStack() as stack:
             plan = _Plan(stack, checked, reply=reply_limit_bytes is not None)
             target = Target(

@@ -38,7 +38,8 @@ def probe_bubblewrap(
             notes=notes,
         )
     notes |= {"bwrap": path, "version": bubblewrap_version()}
-    if tuple(map(int, bubblewrap_version().split(".")[:2])) < _FIRST_SAFE:
+    version = bubblewrap_version() or "0.0"
+    if tuple(map(int, version.split(".")[:2])) < _FIRST_SAFE:
         notes["warning"] = (
             "bwrap before 0.12.0 can be led to make mount points through links in a "
             "parent directory (GHSA-pxhw-h44j-8pfx); policies here name no path with "
