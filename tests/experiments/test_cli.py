@@ -78,6 +78,40 @@ def test_json_is_one_document_on_stdout(tmp_path: Path, capsys: Capture) -> None
     assert json.loads(capsys.readouterr().out)["state"] == "complete"
 
 
+def test_a_worker_is_tried_without_a_run_folder(
+    write_study: Write, tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["worker-test", str(write_study())]) == 0
+    out = capsys.readouterr().out
+    assert "candidate: answered in the protocol\n  {'u0': {'score': 1.0}}" in out
+    bad = write_study("return {'other': 1}")
+    assert main(["--json", "worker-test", str(bad)]) == 4
+    arms = json.loads(capsys.readouterr().out)["arms"]
+    assert arms["no_op"]["class"] == "protocol"
+    assert "missing ['score']" in arms["no_op"]["message"]
+    assert [path.name for path in tmp_path.iterdir()] == ["study"]
+
+
+def test_rows_are_exported_by_suffix(
+    write_study: Write, tmp_path: Path, capsys: Capture
+) -> None:
+    run = tmp_path / "run"
+    body = "if request.arm == 'no_op': raise AlgorithmFailure('x')\nreturn {'score': 1}"
+    assert main(["run", str(write_study(body, units=["u"])), "--output", str(run)]) == 0
+    assert main(["export", str(run), str(tmp_path / "rows.csv")]) == 0
+    head, first, second = (tmp_path / "rows.csv").read_text().splitlines()
+    assert head.startswith("cell,benchmark,unit,seed,arm,metric,value,status")
+    assert ",u,0,no_op,score,,failed,algorithm,1," in first
+    assert ",u,0,candidate,score,1.0,succeeded,,1," in second
+    assert main(["export", str(run), str(tmp_path / "rows.jsonl")]) == 0
+    lines = (tmp_path / "rows.jsonl").read_text().splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [None, 1]
+    capsys.readouterr()
+    assert main(["export", str(run), str(tmp_path / "rows.xlsx")]) == 2
+    assert "want .csv, .jsonl or .parquet" in capsys.readouterr().err
+    assert main(["verify", str(run)]) == 0
+
+
 def test_a_changed_byte_fails_verification_and_is_named(
     tmp_path: Path, capsys: Capture
 ) -> None:

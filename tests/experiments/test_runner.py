@@ -415,7 +415,7 @@ def start_coordinator(
 def test_a_killed_run_continues_to_the_same_results(
     mode: str, write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
-    units = [f"u{index}" for index in range(14)]
+    units = [f"u{index}" for index in range(9)]
     lock = make_lock(
         write_study(
             "return {'score': request.stream(request.unit).random()}",

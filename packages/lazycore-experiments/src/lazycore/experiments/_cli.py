@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -120,6 +121,11 @@ def _parser() -> argparse.ArgumentParser:
         "--fresh", action="store_true", help="refuse a folder that holds a run"
     )
     runnable(run)
+    probe = add("worker-test", _worker_test, "ask each arm once and judge the answer")
+    probe.add_argument("study", type=Path)
+    export = add("export", _export, "write the rows of a run for other programs")
+    export.add_argument("run", type=Path)
+    export.add_argument("output", type=Path, help=".csv, .jsonl or .parquet")
     status = add("status", _status, "say how far a run is")
     status.add_argument("run", type=Path)
     verify = add("verify", _verify, "check every byte of a run folder")
@@ -441,6 +447,64 @@ def _verify(options: argparse.Namespace) -> int:
         verdict = "holds" if found.holds else f"{len(found.findings)} findings"
         print(f"{options.run}: {verdict}")
     return OK if found.holds else UNVERIFIED
+
+
+def _worker_test(options: argparse.Namespace) -> int:
+    """Run the first cell of a study in a folder that is thrown away."""
+    import tempfile
+
+    from lazycore.experiments._attempt import Workers
+    from lazycore.experiments._plan import plan_cells
+    from lazycore.experiments._runner import preflight
+    from lazycore.experiments._snapshot import take_snapshot
+    from lazycore.sandbox import get_default_executor
+
+    lock = _make_lock(options.study)
+    blockers = preflight(lock, accept_restricted_licenses=True)
+    if blockers:
+        raise BlockedError(blockers)
+    assert lock.source is not None
+    cell = next(plan_cells(lock.study, lock.digest))
+    with tempfile.TemporaryDirectory(prefix="lazycore-test-") as place:
+        folder = Path(place).resolve() / "snapshot"
+        take_snapshot(lock.source, lock.study.exclude, folder, lock.tree_sha256)
+        with get_default_executor() as executor:
+            workers = Workers(lock, folder, executor, dict(os.environ))
+            try:
+                outcome = workers.run(cell)
+            finally:
+                workers.close()
+    rows = {
+        name: {
+            "class": arm.last.failure_class,
+            "message": arm.last.message,
+            "wall_s": arm.last.resources.wall_s,
+            "units": {}
+            if arm.last.response is None
+            else {u: dict(r.metrics) for u, r in arm.last.response.units.items()},
+        }
+        for name, arm in outcome.arms.items()
+    }
+    if options.json:
+        _print_json({"benchmark": cell.benchmark, "arms": rows})
+    else:
+        for name, row in rows.items():
+            print(f"{name}: {row['class'] or 'answered in the protocol'}")
+            print(f"  {row['message'] or row['units']}")
+    return FAILED_CELLS if any(row["class"] for row in rows.values()) else OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    from lazycore.experiments._export import export_rows
+    from lazycore.experiments._reader import load_run
+
+    rows = load_run(options.run).rows
+    export_rows(rows, options.output)
+    if options.json:
+        _print_json({"rows": len(rows), "path": str(options.output)})
+    else:
+        print(f"wrote {len(rows)} rows to {options.output}")
+    return OK
 
 
 def _keygen(options: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from lazycore.experiments._errors import (
 )
 from lazycore.experiments._failures import FailureClass
 from lazycore.experiments._launch import worker_policies
-from lazycore.experiments._lock import StudyLock, pin_host
+from lazycore.experiments._lock import StudyLock, interpreter_sha256, pin_host
 from lazycore.experiments._outcome import ArmOutcome, Attempt, Resources
 from lazycore.experiments._protocol import build_request
 from lazycore.experiments._snapshot import take_snapshot
@@ -275,6 +275,9 @@ def _refuse_other_host(lock: StudyLock) -> None:
         "environment": thaw(pins.environment),
         "sdk": thaw(pins.sdk),
     }
+    for arm in lock.study.arms:
+        found = interpreter_sha256(lock.study, arm)
+        here["workers"][arm.name]["interpreter_sha256"] = found
     blockers = lock.drift(StudyLock.from_bytes(canonical(here)))
     if blockers:
         raise ArtifactError("; ".join(map(str, blockers)))

@@ -41,6 +41,7 @@ __all__ = [
     "LOCK_FORMAT",
     "HostPins",
     "StudyLock",
+    "interpreter_sha256",
     "lock_study",
     "pin_host",
     "sdk_files",
@@ -280,7 +281,7 @@ def lock_study(
         workers[arm.name] = {
             "entrypoint": file.path,
             "sha256": file.sha256,
-            "interpreter_sha256": _interpreter_sha256(study, arm),
+            "interpreter_sha256": interpreter_sha256(study, arm),
         }
     host = pins or pin_host(progress=progress)
     document: dict[str, Any] = {
@@ -314,7 +315,12 @@ def lock_study(
     return replace(lock, source=study.path.parent / study.tree)
 
 
-def _interpreter_sha256(study: Study, arm: Arm) -> str | None:
+def interpreter_sha256(study: Study, arm: Arm) -> str | None:
+    """Return the digest of the program that an arm names; None for Python workers.
+
+    Raises:
+        StudyError: This host has no such program.
+    """
     if not arm.interpreter:
         return None
     program = find_interpreter(arm)
