@@ -199,3 +199,17 @@ def test_an_asynchronous_stream_closed_early_is_no_error(recorded: Any) -> None:
 
 def test_a_stream_without_an_sdk_passes_everything_through() -> None:
     assert list(chat().start().stream(Response(1, 2))) == [1, 2]
+
+
+@pytest.mark.parametrize("sampled", [True, False, None])
+def test_a_stream_in_a_block_never_ends_the_span_early(
+    sampled: bool | None,  # noqa: FBT001
+    request: pytest.FixtureRequest,
+) -> None:
+    if sampled is not None:
+        request.getfixturevalue("make_recorded")(sampled=sampled)
+    with chat() as span:
+        assert list(span.stream(["a"])) == ["a"]
+        span.set_usage(input=1)
+    with pytest.raises(ValueError, match="has ended"):
+        span.set_usage(input=1)

@@ -42,6 +42,7 @@ class SpanRecord:
         "_context",
         "_final",
         "_last_chunk",
+        "_managed",
         "_metered",
         "_model",
         "_operation",

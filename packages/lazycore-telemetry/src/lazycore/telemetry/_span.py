@@ -122,6 +122,7 @@ class GenAISpan(SpanRecord):
         return Activation(self)
 
     def __enter__(self) -> Self:
+        self._managed = True
         self.start()
         if self._recording:
             runtime = self._runtime
@@ -228,7 +229,9 @@ class GenAISpan(SpanRecord):
 
         if self._state == NEW:
             raise TelemetryUsageError("start the span before its stream")
-        return wrap(self, chunks, self._token is None if end is None else end)
+        if end is None:
+            end = not getattr(self, "_managed", False)
+        return wrap(self, chunks, end)
 
     def fail(self, error: BaseException | str) -> Self:
         """Say that the operation failed although no exception leaves the block.
