@@ -51,9 +51,21 @@ TEST_EXTRAS = {"telemetry": ("opentelemetry-sdk>=1.38,<2",)}
 
 # Frame libraries as users have them: the declared floors, a middle, the newest.
 FRAMES = {
-    "oldest": ("3.11", ("pandas==2.2.2", "polars==1.0.0", "pyarrow==16.0.0")),
-    "middle": ("3.12", ("pandas==2.3.3", "polars==1.33.1", "pyarrow==21.0.0")),
-    "newest": ("3.13", ("pandas>=3.1", "polars>=2.1", "pyarrow>=26")),
+    "oldest": (
+        "3.11",
+        (
+            "pandas==2.2.2",
+            "polars==1.0.0",
+            "pyarrow==16.0.0",
+            "numpy<2",
+            "scipy==1.11.4",
+        ),
+    ),
+    "middle": (
+        "3.12",
+        ("pandas==2.3.3", "polars==1.33.1", "pyarrow==21.0.0", "scipy>=1.14,<1.16"),
+    ),
+    "newest": ("3.13", ("pandas>=3.1", "polars>=2.1", "pyarrow>=26", "scipy")),
 }
 
 
