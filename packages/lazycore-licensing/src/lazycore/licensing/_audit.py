@@ -137,8 +137,8 @@ def audit(
 
     Examples:
         >>> from lazycore.licensing import Package
-        >>> audit([Package(name="x")]).findings[0].rule
-        'LZ012'
+        >>> [finding.rule for finding in audit([Package(name="x")]).findings]
+        ['LZ003', 'LZ012']
     """
     rules = policy or Policy()
     day = today or dt.datetime.now(dt.UTC).date()

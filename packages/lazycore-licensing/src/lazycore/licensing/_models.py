@@ -124,11 +124,11 @@ class ModelLicenseEntry:
         object.__setattr__(self, "license", str(expression))
         object.__setattr__(self, "tier", tier)
         object.__setattr__(self, "conditions", tuple(self.conditions))
-        object.__setattr__(self, "base_models", tuple(self.base_models))
+        object.__setattr__(self, "base_models", tuple(sorted(set(self.base_models))))
         object.__setattr__(self, "files", tuple(sorted(files)))
         # A denial holds for every use, so naming some would read as a gap.
-        usages = () if self.deny else tuple(Usage(usage) for usage in self.usages)
-        object.__setattr__(self, "usages", usages)
+        usages = set() if self.deny else {Usage(usage) for usage in self.usages}
+        object.__setattr__(self, "usages", tuple(sorted(usages)))
 
     @property
     def key(self) -> str:

@@ -120,9 +120,9 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 # GGUF value types (ggml, docs/gguf.md): bytes per value of the fixed ones.
-_GGUF_SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1} | {
-    kind: 8 for kind in (10, 11, 12)
-}
+_GGUF_SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1} | dict.fromkeys(
+    (10, 11, 12), 8
+)
 _GGUF_STRING, _GGUF_ARRAY = 8, 9
 
 

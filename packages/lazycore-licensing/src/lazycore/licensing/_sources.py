@@ -18,9 +18,10 @@ from lazycore.licensing._resolve import resolve
 from lazycore.licensing._toml import TomlFile
 
 if TYPE_CHECKING:
-    from lazycore.licensing._decision import Usage
     import os
     from collections.abc import Iterable
+
+    from lazycore.licensing._decision import Usage
 
 MAX_JSON_BYTES: Final = 256 * 1024 * 1024
 
@@ -96,8 +97,7 @@ def _site_folders(path: str | os.PathLike[str] | None) -> list[Path]:
 
 
 def read_lock(path: str | os.PathLike[str], policy: Policy) -> list[Package]:
-    """Read ``uv.lock``, ``pylock*.toml``, ``poetry.lock``, ``pdm.lock`` or
-    requirements.
+    """Read ``uv.lock``, ``pylock*.toml``, ``poetry.lock``, ``pdm.lock``, requirements.
 
     Raises:
         SourceError: The file is none of them.
@@ -110,7 +110,7 @@ def read_lock(path: str | os.PathLike[str], policy: Policy) -> list[Package]:
     rows = data.get("packages" if "lock-version" in data else "package")
     if not isinstance(rows, list):
         raise SourceError(
-            f"{place}: no lock of uv, pip (PEP 751), Poetry or PDM: it lists no packages"
+            f"{place}: it lists no packages; locks of uv, pip, Poetry, PDM do"
         )
     rows = [row for row in rows if isinstance(row, dict) and _name(row)]
     if (

@@ -73,6 +73,7 @@ def weigh(
         return _decision(scale, text, "license-field", Confidence.DERIVED)
     if scale.files.expression is not None:
         text = _later(scale, scale.files.expression, classifiers)
+        text = _with_conditions(scale, text)
         text = _against_classifiers(scale, text, classifiers)
         return _decision(scale, text, "license-file", Confidence.DERIVED)
     if classifiers:
@@ -195,17 +196,25 @@ def _against_files(scale: _Scale, text: str, *, authoritative: bool) -> str:
             result = _disagreement(scale, text, files.expression)
         elif not authoritative:
             result = _refine(scale, text, ids, found)
-    elif files.unmatched and not authoritative and not files.conditions:
+    elif (
+        files.unmatched
+        and not authoritative
+        and not files.conditions
+        and not {_family(one) for one in prose_ids(files.prose)} & _families(text)
+    ):
         scale.conflicts.append(
             f"{files.unmatched[0]} is not the SPDX text of {text:.60}"
         )
-    extra = [one for one in files.conditions if one not in result]
-    if extra:
-        scale.conflicts.append(
-            f"{text:.60} is stated, but a licence file adds {', '.join(extra)}"
-        )
-        result = _all_of([result, *extra])
-    return result
+    return _with_conditions(scale, result)
+
+
+def _with_conditions(scale: _Scale, text: str) -> str:
+    """Add what the licence files demand beyond the licence."""
+    extra = [one for one in scale.files.conditions if one not in text]
+    if not extra:
+        return text
+    scale.conflicts.append(f"a licence file adds {', '.join(extra)} to {text:.60}")
+    return _all_of([text, *extra])
 
 
 def _disagreement(scale: _Scale, stated: str, in_file: str) -> str:
