@@ -89,3 +89,14 @@ def test_a_damaged_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(_conventions, "parse", lambda data: data["missing"])
     with pytest.raises(TelemetryError, match="reinstall lazycore-telemetry"):
         conventions()
+
+
+def test_the_documented_schema_is_the_table() -> None:
+    from pathlib import Path
+
+    from lazycore.telemetry._cli import markdown
+
+    page = Path(__file__).resolve().parents[2] / "docs/telemetry/schema.md"
+    if not page.is_file():
+        pytest.skip("the documentation does not lie beside these tests")
+    assert page.read_text("utf-8").endswith("\n".join(markdown(conventions())) + "\n")
