@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import pty
 import signal
 import socket
 import sys
@@ -209,6 +211,44 @@ def test_the_environment_is_the_policy_and_a_minimum(
     assert os.path.isabs(pairs["TMPDIR"])
 
 
+def test_the_target_has_no_terminal_and_a_process_group_of_its_own(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    code = """
+import os, signal
+try: os.close(os.open("/dev/tty", os.O_RDWR))
+except OSError: print("no terminal")
+print(os.getpgrp() == os.getpid())
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+os.kill(0, signal.SIGUSR1)
+print("alive")
+"""
+    assert python(executor, code).stdout_text.split("\n")[:3] == [
+        "no terminal",
+        "True",
+        "alive",
+    ]
+    # Once more from a process that has a controlling terminal.
+    script = folder / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from lazycore.sandbox import *\n"
+        f"with {type(executor).__name__}(allow_degraded=frozenset(Guarantee)) as e:\n"
+        "    argv = [sys.executable, '-I', '-S', '-c', sys.argv[1]]\n"
+        "    print(e.run_command(argv, SandboxPolicy()).stdout_text)\n"
+    )
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(sys.executable, [sys.executable, str(script), code])
+    said = b""
+    with contextlib.suppress(OSError):
+        while chunk := os.read(terminal, 4096):
+            said += chunk
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert said.split()[:4] == [b"no", b"terminal", b"True", b"alive"]
+
+
 def test_no_descriptor_is_inherited(executor: BaseSandboxExecutor) -> None:
     read, write = os.pipe()
     try:
@@ -403,6 +443,7 @@ threading.Thread(target=lambda: None).start()
 subprocess.run(["sh", "-c", "true"], check=True)
 tempfile.TemporaryFile().write(b"x")
 import asyncio
+import contextlib
 asyncio.run(asyncio.to_thread(lambda: None))
 print("well")
 """

@@ -73,14 +73,16 @@ class HeadTail:
 
     def captured(self) -> Captured:
         """Return what was kept so far."""
-        head = b"".join(self._head)
-        tail = b"".join(self._tail)
-        if len(tail) > self._tail_limit:
-            tail = tail[len(tail) - self._tail_limit :]
-        cut = self.total - len(head) - len(tail)
-        if cut:
-            head += b"\n[%d bytes cut]\n" % cut
-        return Captured(data=head + tail, truncated=cut > 0, total_bytes=self.total)
+        tail = list(self._tail)
+        surplus = self._tail_bytes - self._tail_limit
+        if tail and surplus > 0:
+            tail[0] = tail[0][surplus:]
+        kept = sum(map(len, self._head)) + sum(map(len, tail))
+        cut = self.total - kept
+        marker = [b"\n[%d bytes cut]\n" % cut] if cut else []
+        # One join: a second copy of the whole is never held.
+        data = b"".join([*self._head, *marker, *tail])
+        return Captured(data=data, truncated=cut > 0, total_bytes=self.total)
 
 
 def printable(text: str) -> str:

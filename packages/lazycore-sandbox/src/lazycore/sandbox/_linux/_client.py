@@ -104,7 +104,9 @@ class LauncherHandle:
                 launcher prepares the next children with it.
         """
         packed = b"" if base is None else marshal.dumps(base)
-        key = hashlib.blake2b(packed, digest_size=16).digest() if packed else b""
+        key = b""
+        if packed:
+            key = hashlib.blake2b(kind + packed, digest_size=16).digest()
         for attempt in (1, 2):
             owned = self._running()
             control = owned.control
@@ -114,7 +116,7 @@ class LauncherHandle:
                     control.send(b"C")
                     owned.calls_loaded = True
                 if key and owned.wants_base(key):
-                    control.send(b"B" + key + packed)
+                    control.send(b"B" + kind + key + packed)
                 rights = array.array("i", [theirs.fileno()])
                 control.sendmsg(
                     [kind + key], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]

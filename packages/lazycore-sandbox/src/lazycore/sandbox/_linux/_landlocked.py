@@ -57,6 +57,10 @@ class LandlockSandboxExecutor(NativeExecutor):
 
     name: ClassVar[str] = "landlock"
 
+    @staticmethod
+    def _prepared() -> int:
+        return 2
+
     def launch_kind(self, policy: SandboxPolicy) -> bytes:
         """Ask for a child without namespaces of its own."""
         del policy
@@ -90,6 +94,7 @@ class LandlockSandboxExecutor(NativeExecutor):
             rules += [(item.path, rights, item.device, item.inode) for item in group]
         request["watch"]["paths"].append(scratch)
         request.update(
+            base={},
             rules=rules,
             landlock_abi=_calls.landlock_abi(),
             handle_tcp=not policy.allow_network,

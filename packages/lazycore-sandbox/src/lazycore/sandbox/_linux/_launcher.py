@@ -7,11 +7,13 @@ socket to a child in fresh namespaces, of which it keeps some prepared while idl
 
 from __future__ import annotations
 
+import fcntl
 import marshal
 import os
 import select
 import signal
 import socket
+import termios
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _supervisor
@@ -69,6 +71,7 @@ class Launcher:
         self._wanted = prepared
         self._base: Request | None = None
         self._base_key = b""
+        self._kind = b""
         self._ready: list[Child] = []
         self._busy: dict[int, Child] = {}
         self._children = _calls.signal_descriptor(signal.SIGCHLD)
@@ -105,7 +108,7 @@ class Launcher:
 
     def _prepare(self) -> None:
         try:
-            self._ready.append(self._spawn(ISOLATED, self._base))
+            self._ready.append(self._spawn(self._kind, self._base))
         except OSError:
             # The next run will meet the same refusal and report it.
             self._wanted = 0
@@ -142,12 +145,13 @@ class Launcher:
 
     def _set_base(self, message: bytes) -> None:
         """Prepare the children to come with this root; the caller wrote it."""
-        self._base_key = message[:_KEY_BYTES]
-        self._base = marshal.loads(message[_KEY_BYTES:])  # noqa: S302 - see above
+        self._kind, packed = message[:1], message[1:]
+        self._base_key = packed[:_KEY_BYTES]
+        self._base = marshal.loads(packed[_KEY_BYTES:])  # noqa: S302 - see above
         self._discard_ready()
 
     def _child_for(self, kind: bytes, key: bytes) -> Child:
-        if kind == ISOLATED and key == self._base_key and self._ready:
+        if (kind, key) == (self._kind, self._base_key) and self._ready:
             if not self._mounts_changed():
                 return self._ready.pop(0)
             self._discard_ready()
@@ -243,7 +247,7 @@ def _child(
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if kind != NO_NAMESPACES:
                 enter_namespaces(identity, network=kind == ISOLATED)
-            if base is not None:
+            if base:
                 root = _supervisor.build_base(base)
         except StageError as error:
             failure = error
@@ -258,12 +262,31 @@ def _child(
         os._exit(0)
 
 
+def _leave_terminal() -> None:
+    """Give up the caller's terminal and process group, for all runs to come.
+
+    A new session would do the same, but put every wake-up into a scheduling group
+    of its own (sched(7), autogroup), which costs milliseconds on a busy machine.
+    """
+    os.setpgid(0, 0)
+    try:
+        fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return  # there is none
+    try:
+        fcntl.ioctl(fd, termios.TIOCNOTTY)
+    except OSError:
+        os.setsid()
+    finally:
+        os.close(fd)
+
+
 def main(control_fd: int, caller_fd: int, prepared: int) -> None:
     """Run a launcher on inherited descriptors until its caller is gone."""
     import gc
 
     gc.disable()
-    os.setsid()
+    _leave_terminal()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

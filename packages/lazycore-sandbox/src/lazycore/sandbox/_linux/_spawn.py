@@ -52,7 +52,7 @@ def spawn(request: Request, fds: list[int], rules: list[Rule]) -> int:
                 candidate,
                 argv,
                 env,
-                setsid=True,
+                setpgroup=0,
                 setsigmask=(),
                 setsigdef=_SIGNALS,
             )

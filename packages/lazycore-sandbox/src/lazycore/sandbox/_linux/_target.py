@@ -74,7 +74,7 @@ def _lift(fd: int) -> int:
 
 def confine(request: Request, rules: list[Rule]) -> None:
     """Give up everything that the policy does not grant. There is no way back."""
-    os.setsid()
+    os.setpgid(0, 0)
     os.umask(0o022)
     for number in signal.valid_signals():
         if number not in {signal.SIGKILL, signal.SIGSTOP}:
