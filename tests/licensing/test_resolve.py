@@ -61,18 +61,24 @@ def test_an_expression_is_read_in_every_metadata_version(
         ("Classifier: License :: OSI Approved :: BSD License", None),
         ("Classifier: License :: Other/Proprietary License", None),
         (
-            "Classifier: License :: OSI Approved :: GNU Lesser General Public License"
-            " v2 or later (LGPLv2+)",
+            (
+                "Classifier: License :: OSI Approved :: GNU Lesser General Public License"
+                " v2 or later (LGPLv2+)"
+            ),
             "LGPL-2.0-or-later",
         ),
         (
-            "Classifier: License :: OSI Approved :: MIT License\n"
-            "Classifier: License :: OSI Approved :: ISC License (ISCL)",
+            (
+                "Classifier: License :: OSI Approved :: MIT License\n"
+                "Classifier: License :: OSI Approved :: ISC License (ISCL)"
+            ),
             "MIT AND ISC",
         ),
         (
-            "License: GPL-3.0\nClassifier: License :: OSI Approved :: GNU General "
-            "Public License v3 or later (GPLv3+)",
+            (
+                "License: GPL-3.0\nClassifier: License :: OSI Approved :: GNU General "
+                "Public License v3 or later (GPLv3+)"
+            ),
             "GPL-3.0-or-later",
         ),
     ],
