@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import multiprocessing
 import operator
@@ -273,11 +274,11 @@ def _calls(ours: dict[str, BaseSandboxExecutor], rounds: int) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         for name, executor in ours.items():
             session = stack.enter_context(SandboxSession(POLICY, executor))
-            calls[f"{name}, run_callable"] = lambda e=executor: e.run_callable(
-                operator.add, POLICY, (1, 2)
+            calls[f"{name}, run_callable"] = functools.partial(
+                executor.run_callable, operator.add, POLICY, (1, 2)
             )
-            calls[f"{name}, session"] = lambda s=session: s.run_callable(
-                operator.add, 1, 2
+            calls[f"{name}, session"] = functools.partial(
+                session.run_callable, operator.add, 1, 2
             )
         return table("a callable that adds", measure(calls, rounds), None)
 

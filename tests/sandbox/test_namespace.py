@@ -261,6 +261,38 @@ def test_the_target_holds_no_capability_and_cannot_mount(
     assert (fields["NoNewPrivs:"], fields["Seccomp:"]) == ("1", "2")
 
 
+def test_pid_1_keeps_its_memory_descriptors_and_life(
+    namespace_executor: LinuxNamespaceSandboxExecutor,
+) -> None:
+    code = """
+import ctypes, os, signal
+for path in ("environ", "mem", "maps", "auxv", "syscall", "stack", "io"):
+    try: open(f"/proc/1/{path}", "rb").read(64)
+    except OSError: continue
+    print("read", path)
+for path in ("root", "cwd", "exe"):
+    try: os.stat(f"/proc/1/{path}")
+    except OSError: continue
+    print("followed", path)
+try: numbers = os.listdir("/proc/1/fd")  # uid 0 may count them
+except OSError: numbers = []
+for number in numbers:
+    for attempt in (os.readlink, os.stat, open):
+        try: attempt("/proc/1/fd/" + number)
+        except OSError: continue
+        print("reached", number)
+for number in signal.valid_signals():
+    try: os.kill(1, number)
+    except OSError: pass
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(16, 1, 0, 0) == 0: print("traced")
+print("end")
+"""
+    result = python(namespace_executor, code, SandboxPolicy())
+    assert result.stdout == b"end\n"
+    assert result.returncode == 0
+
+
 def test_the_host_s_devices_and_processes_are_not_there(
     namespace_executor: LinuxNamespaceSandboxExecutor,
 ) -> None:

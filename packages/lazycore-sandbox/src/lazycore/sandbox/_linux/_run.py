@@ -245,8 +245,8 @@ class Run:
                 outcome.status = signal.SIGKILL
                 return outcome
             raise SandboxLostError(
-                "the sandbox was killed from outside while the target ran; every "
-                "process of the run is dead"
+                "the sandbox was killed from outside while the target ran, and the "
+                "run with it; the result is lost"
             )
         if "error" in answer:
             raise failure(answer["error"])
