@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -76,6 +77,31 @@ def test_json_is_one_document_on_stdout(tmp_path: Path, capsys: Capture) -> None
         assert isinstance(json.loads(capsys.readouterr().out), dict)
     assert main(["--json", "status", run]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "complete"
+
+
+def test_a_full_disk_is_told_and_the_run_continues_after_it(
+    write_study: Write,
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study, run = write_study(units=[f"u{i}" for i in range(6)]), tmp_path / "run"
+    append = Journal.append
+    left = [3]
+
+    def full(journal: Journal, kind: str, body: dict[str, object]) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(journal, kind, body)
+
+    monkeypatch.setattr(Journal, "append", full)
+    assert main(["run", str(study), "--output", str(run)]) == 2
+    assert "free some space, then the same command continues" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert load_run(run).finished_cells == 2
+    assert main(["run", str(study), "--output", str(run)]) == 0
+    assert main(["verify", str(run)]) == 0
 
 
 def test_a_worker_is_tried_without_a_run_folder(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -61,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     except OSError as error:
         text = f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            text += "; free some space, then the same command continues"
         return _complain(options, ExperimentError(text), USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
