@@ -67,6 +67,7 @@ SCENARIOS = (
 
 
 def installed(module: str) -> bool:
+    """Tell whether a peer can be imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
@@ -90,6 +91,7 @@ def provide(scenario: str) -> None:
 
 
 def contenders(scenario: str) -> dict[str, Callable[[], None]]:
+    """Return what takes part in a scenario."""
     content = "content on" in scenario
     raising = "raising" in scenario
     made = {RAW: raw_api(raising=raising, content=content)}
@@ -104,6 +106,7 @@ def contenders(scenario: str) -> dict[str, Callable[[], None]]:
 
 
 def raw_api(*, raising: bool, content: bool) -> Callable[[], None]:
+    """Write the span by the API alone."""
     from opentelemetry import trace
 
     tracer = trace.get_tracer("bench")
@@ -129,6 +132,7 @@ def raw_api(*, raising: bool, content: bool) -> Callable[[], None]:
 
 
 def ours(*, raising: bool, content: bool) -> Callable[[], None]:
+    """Write the span by this slice."""
     from lazycore import telemetry
 
     mode = telemetry.ContentMode["SPAN_ONLY" if content else "NO_CONTENT"]
@@ -150,6 +154,7 @@ def ours(*, raising: bool, content: bool) -> Callable[[], None]:
 
 
 def util_genai(*, raising: bool, content: bool) -> Callable[[], None]:
+    """Write the span by the helper of OpenTelemetry itself."""
     if content:
         name = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
         os.environ[name] = "SPAN_ONLY"
@@ -176,6 +181,7 @@ def util_genai(*, raising: bool, content: bool) -> Callable[[], None]:
 
 
 def openinference(*, raising: bool) -> Callable[[], None]:
+    """Write the span by OpenInference."""
     from openinference.instrumentation import (
         OITracer,
         TraceConfig,
@@ -204,6 +210,7 @@ def openinference(*, raising: bool) -> Callable[[], None]:
 
 
 def argus(*, raising: bool) -> Callable[[], None]:
+    """Write the span by argus-semconv."""
     from argus_semconv.genai import genai
 
     def call() -> None:
@@ -311,6 +318,7 @@ def import_cost(code: str) -> float:
 
 
 def report(results: dict[str, dict[str, float | str]]) -> None:
+    """Print one line per scenario and contender."""
     print(f"{'scenario':<30}{'contender':<20}{'us':>9}{'x raw':>8}  target")
     for scenario, found in results.items():
         yardstick = found.get(RAW)
@@ -324,6 +332,7 @@ def report(results: dict[str, dict[str, float | str]]) -> None:
 
 
 def main() -> None:
+    """Measure all scenarios, each in its own process."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", metavar="OUT", help="also write the figures")

@@ -38,7 +38,7 @@ def connect() -> object | None:
 
 def model(prompt: str) -> Iterator[str]:
     """Stand for a provider that streams."""
-    yield from ("It will ", "rain in ", prompt.split()[-1])
+    yield from ("It will ", "rain in ", prompt.rpartition(" ")[2])
 
 
 @tool_span("weather", description="Weather of a city", agent="forecaster")

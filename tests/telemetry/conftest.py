@@ -155,7 +155,7 @@ class _BadMapping(dict[str, Any]):
     def __iter__(self) -> Any:
         raise RuntimeError("no iteration")
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, *_: Any) -> Any:
         raise RuntimeError("no get")
 
 

@@ -27,6 +27,21 @@ VALUES: dict[str, Any] = {
 YOUNGER_OPERATIONS = {"fetch_response"}
 
 
+CONTENT: dict[str, Callable[[t.GenAISpan], Any]] = {
+    "gen_ai.input.messages": lambda span: span.add_input("user", "hello"),
+    "gen_ai.output.messages": lambda span: span.add_output("assistant", "hello"),
+    "gen_ai.system_instructions": lambda span: span.set_system("be kind"),
+    "gen_ai.tool.definitions": lambda span: span.set_tools([{"type": "function"}]),
+    "gen_ai.prompt.variable": lambda span: span.set_prompt_variables({"a": "b"}),
+    "gen_ai.tool.call.arguments": lambda span: span.set_arguments({"a": 1}),
+    "gen_ai.tool.call.result": lambda span: span.set_result("r"),
+    "gen_ai.retrieval.query.text": lambda span: span.set_query("q"),
+    "gen_ai.retrieval.documents": lambda span: span.set_documents([{"id": "d"}]),
+    "gen_ai.memory.query.text": lambda span: span.set_query("q"),
+    "gen_ai.memory.records": lambda span: span.set_records([{"id": "r"}]),
+}
+
+
 def emit_all() -> list[str]:
     """Emit each operation with everything it takes; return the span names."""
     names = []
@@ -59,13 +74,11 @@ def say_all(span: t.GenAISpan, operation: ops.Operation) -> None:
     }
     span.set_response(**{k: v for k, v in responses.items() if k in operation.responds})
     counts = operation.usage - {"modality"}
-    span.set_usage(**dict.fromkeys(counts, 100))
+    given: dict[str, Any] = dict.fromkeys(counts, 100)
+    span.set_usage(**given)
     if "modality" in operation.usage:
         for modality in ("text", "image", "audio"):
-            span.set_usage(
-                **dict.fromkeys(counts & {"input", "output", "cache_read"}, 10),
-                modality=modality,
-            )
+            span.set_usage(input=10, output=10, cache_read=10, modality=modality)
     rules = conventions().operations
     known = rules[
         REMOTE
@@ -74,22 +87,9 @@ def say_all(span: t.GenAISpan, operation: ops.Operation) -> None:
         and (operation.name == "invoke_agent")
         else operation.name
     ].known
-    if "gen_ai.input.messages" in known:
-        span.add_input("user", "hello")
-    if "gen_ai.output.messages" in known:
-        span.add_output("assistant", "hello")
-    if "gen_ai.system_instructions" in known:
-        span.set_system("be kind")
-    if "gen_ai.tool.definitions" in known:
-        span.set_tools([{"type": "function", "name": "f"}])
-    if "gen_ai.prompt.variable" in known:
-        span.set_prompt_variables({"city": "Oslo"})
-    if "gen_ai.tool.call.arguments" in known:
-        span.set_arguments({"a": 1}).set_result("r")
-    if "gen_ai.retrieval.documents" in known:
-        span.set_query("q").set_documents([{"id": "d", "score": 0.5}])
-    if "gen_ai.memory.records" in known:
-        span.set_query("q").set_records([{"id": "r"}])
+    for name, say in CONTENT.items():
+        if name in known:
+            say(span)
     if "id" in operation.responds:
         list(span.stream(["a", "b", "c"]))
     t.set_security_finding(

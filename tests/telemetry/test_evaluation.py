@@ -25,7 +25,7 @@ def test_a_recording_span_gets_the_event_on_both_roads(recorded: Any) -> None:
 def test_an_ended_span_gets_the_event_through_logs(form: str, recorded: Any) -> None:
     with genai_span("chat", provider="openai") as span:
         pass
-    target = {"GenAISpan": span, "span": span.span, "context": span.context}[form]
+    target: Any = {"GenAISpan": span, "span": span.span, "context": span.context}[form]
     add_evaluation_result(target, "tone", label="kind")
     (record,) = recorded.logs
     assert record.span_id == span.context.span_id

@@ -118,14 +118,14 @@ def put_everywhere(value: Any) -> None:
 
 
 def policies() -> dict[str, dict[str, Any]]:
-    def refuse(role: str, part: dict[str, Any]) -> Any:
+    def refuse(role: str, _: dict[str, Any]) -> Any:
         raise RuntimeError(role)
 
-    def nonsense(role: str, part: dict[str, Any]) -> Any:
+    def nonsense(_: str, part: dict[str, Any]) -> Any:
         return len(part)
 
     both = ContentMode.SPAN_AND_EVENT
-    size = {"max_total_bytes": LIMIT, "max_part_chars": 2000}
+    size: dict[str, Any] = {"max_total_bytes": LIMIT, "max_part_chars": 2000}
     return {
         "off": {"policy": ContentPolicy()},
         "off, hashed": {"policy": ContentPolicy(hash_key=b"k" * 16)},
@@ -171,7 +171,7 @@ def test_hostile_values_pass_without_an_sdk(
 def test_a_ten_megabyte_text_is_cut_and_says_so(
     make_recorded: Callable[..., Any],
 ) -> None:
-    size = {"max_total_bytes": LIMIT, "max_part_chars": 2000}
+    size: dict[str, Any] = {"max_total_bytes": LIMIT, "max_part_chars": 2000}
     recorded = make_recorded(policy=ContentPolicy(mode=ContentMode.SPAN_ONLY, **size))
     put_everywhere("😀x" * 5_000_000)
     check_recorded(recorded)
@@ -189,7 +189,7 @@ def test_numpy_and_torch_scalars_are_numbers(recorded: Any) -> None:
         t.set_ml_metric(span, "a", numpy.float64(0.25))
         t.set_ml_metric(span, "b", numpy.array(3))
         t.set_ml_metric(span, "c", numpy.array([1, 2]))
-        t.set_ml_metric(span, "d", numpy.bool_(True))  # noqa: FBT003
+        t.set_ml_metric(span, "d", numpy.bool_(True))
     found = recorded.span.attributes
     assert found["gen_ai.request.temperature"] == 0.5
     assert found["gen_ai.request.seed"] == 7
@@ -243,7 +243,7 @@ def fuzz(count: int, recorded: Any, pool: list[Any], seed: int) -> None:
 
 
 def fuzzed(make_recorded: Callable[..., Any], count: int, pool: list[Any]) -> None:
-    size = {"max_total_bytes": LIMIT, "max_part_chars": 500}
+    size: dict[str, Any] = {"max_total_bytes": LIMIT, "max_part_chars": 500}
     recorded = make_recorded(
         policy=ContentPolicy(mode=ContentMode.SPAN_ONLY, **size), events="span"
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CANARY = "canary-7f3a"
 
 
-class Leaky(Exception):
+class LeakyError(Exception):
     """An exception that quotes a prompt in every place it has."""
 
     def __init__(self) -> None:
@@ -45,38 +45,38 @@ def run_everything() -> None:
         t.add_transcript_event(span, "assistant", {"content": CANARY})
         t.set_security_finding(span, "high", "LLM01", evidence=CANARY, title="leak")
         t.add_evaluation_result(span, "tone", score=1, explanation=CANARY)
-        span.end(Leaky())
-        t.add_evaluation_result(span, "tone", error=Leaky(), explanation=CANARY)
+        span.end(LeakyError())
+        t.add_evaluation_result(span, "tone", error=LeakyError(), explanation=CANARY)
         t.set_security_finding(span, "low", evidence={"quote": CANARY})
         with t.tool_span("search", arguments={"q": CANARY}) as tool:
             tool.set_arguments(CANARY)
             tool.set_result([CANARY])
-            tool.fail(Leaky())
+            tool.fail(LeakyError())
         with t.retrieval_span("kb", query=CANARY) as retrieval:
             retrieval.set_documents([{"id": "d", "text": CANARY}])
         with t.memory_span("search", store="s", query=CANARY) as memory:
             memory.set_records([CANARY])
-        with pytest.raises(Leaky), t.embeddings_span("openai", "m"):
-            raise Leaky
+        with pytest.raises(LeakyError), t.embeddings_span("openai", "m"):
+            raise LeakyError
         with t.genai_span("audit.free") as free:
             from opentelemetry.trace import StatusCode
 
             free.set_status(StatusCode.ERROR, CANARY)
     stream = t.genai_span("chat", provider="openai").start().stream(broken())
-    with pytest.raises(Leaky):
+    with pytest.raises(LeakyError):
         list(stream)
-    with pytest.raises(Leaky):
+    with pytest.raises(LeakyError):
         decorated(CANARY)
 
 
 def broken() -> Any:
     yield CANARY
-    raise Leaky
+    raise LeakyError
 
 
 @t.genai_span("chat", provider="openai")
-def decorated(prompt: str) -> None:
-    raise Leaky
+def decorated(_: str) -> None:
+    raise LeakyError
 
 
 def texts(recorded: Any) -> list[str]:
@@ -93,7 +93,7 @@ def texts(recorded: Any) -> list[str]:
     return found
 
 
-OFF = {
+OFF: dict[str, dict[str, Any]] = {
     "by default": {},
     "by policy": {"policy": ContentPolicy()},
     "with a keyed hash": {"policy": ContentPolicy(hash_key=b"0123456789abcdef")},
@@ -185,7 +185,7 @@ def test_a_hook_sees_every_role_and_what_it_hides_stays_hidden(
 def test_a_hook_that_fails_hides_the_part_and_is_counted(
     make_recorded: Callable[..., Any],
 ) -> None:
-    def redact(role: str, part: dict[str, Any]) -> Any:
+    def redact(_: str, part: dict[str, Any]) -> Any:
         raise RuntimeError(part)
 
     policy = ContentPolicy(mode=ContentMode.SPAN_AND_EVENT, redact=redact)

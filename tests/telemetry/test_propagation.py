@@ -44,7 +44,8 @@ def test_a_thread_of_an_executor_continues_the_context(recorded: Any) -> None:
     assert kept.parent.span_id == outer.context.span_id
 
 
-def test_a_process_of_a_pool_continues_the_context(recorded: Any) -> None:
+@pytest.mark.usefixtures("recorded")
+def test_a_process_of_a_pool_continues_the_context() -> None:
     import multiprocessing
 
     fork = multiprocessing.get_context("spawn")
@@ -55,9 +56,8 @@ def test_a_process_of_a_pool_continues_the_context(recorded: Any) -> None:
     assert found["traceparent"] == outer.traceparent
 
 
-def test_a_child_program_continues_the_context_of_its_environment(
-    recorded: Any,
-) -> None:
+@pytest.mark.usefixtures("recorded")
+def test_a_child_program_continues_the_context_of_its_environment() -> None:
     code = """
 from lazycore.telemetry import attach_carrier, carrier
 with attach_carrier():
@@ -75,7 +75,8 @@ with attach_carrier():
     assert done.stdout.strip() == outer.traceparent
 
 
-def test_baggage_travels_only_when_asked(recorded: Any) -> None:
+@pytest.mark.usefixtures("recorded")
+def test_baggage_travels_only_when_asked() -> None:
     from opentelemetry import baggage, context
 
     token = context.attach(baggage.set_baggage("tenant", "a"))
@@ -111,7 +112,7 @@ def test_a_carrier_that_makes_no_sense_is_ignored(values: Any) -> None:
 
 
 def test_a_carrier_is_put_back_even_if_the_block_raises() -> None:
-    with pytest.raises(KeyError), attach_carrier({"traceparent": PARENT}):
+    with pytest.raises(KeyError), attach_carrier({"traceparent": PARENT}):  # noqa: PT012 - the whole block
         assert carrier()["traceparent"] == PARENT
         raise KeyError
     assert carrier() == {}

@@ -174,6 +174,7 @@ def test_phoenix_shows_messages_tokens_and_our_own_names(
 ) -> None:
     found = phoenix["chat c-model"]["attributes"]
     assert found["llm.input_messages.0.message.content"] == "Plan a trip \ufffd"
+    assert found["llm.output_messages.0.message.content"] == "Take the train."
     assert found["llm.token_count.prompt"] == 12
     assert found["llm.token_count.prompt_details.cache_read"] == 4
     assert found["session.id"] == "c-17"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,7 @@ def chat(**options: Any) -> t.GenAISpan:
         (lambda: t.genai_span("chat", provider="x"), "chat", "CLIENT"),
         (lambda: t.tool_span("search"), "execute_tool search", "INTERNAL"),
         (lambda: t.agent_span("a"), "invoke_agent a", "INTERNAL"),
-        (lambda: t.agent_span(), "invoke_agent", "INTERNAL"),
+        (t.agent_span, "invoke_agent", "INTERNAL"),
         (
             lambda: t.agent_span("a", remote=True, provider="x"),
             "invoke_agent a",
@@ -79,7 +80,7 @@ def test_an_application_that_asks_for_quiet_gets_it(key: str, recorded: Any) -> 
     from opentelemetry import context
 
     name = key if key != "api key" else context._SUPPRESS_INSTRUMENTATION_KEY
-    token = context.attach(context.set_value(name, True))  # noqa: FBT003
+    token = context.attach(context.set_value(name, True))
     try:
         with chat() as span:
             span.set_usage(input=1)
@@ -89,15 +90,15 @@ def test_an_application_that_asks_for_quiet_gets_it(key: str, recorded: Any) -> 
     assert recorded.metrics() == {}
 
 
-class Odd(Exception):
-    code = 429
+class OddError(Exception):
+    pass
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
         (ValueError("x"), "ValueError"),
-        (Odd(), f"{__name__}.Odd"),
+        (OddError(), f"{__name__}.OddError"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
         (SystemExit(3), "SystemExit"),
         (StopIteration(), "StopIteration"),
@@ -152,7 +153,7 @@ def test_a_decorated_coroutine_has_a_span_per_call(recorded: Any) -> None:
         return 7
 
     async def main() -> list[int]:
-        return await asyncio.gather(ask(), ask())
+        return list(await asyncio.gather(ask(), ask()))
 
     assert asyncio.run(main()) == [7, 7]
     assert len(recorded.spans) == 2
@@ -316,3 +317,27 @@ with genai_span("chat", provider="openai") as span:
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("semconv", "reasons", "said"),
+    [
+        ("2026-10", ["stop", "length"], ["stop", "length"]),
+        ("2026-10", ["stop"], ["stop", "stop"]),
+        ("2026-10", None, ["", ""]),
+        ("next", ["stop"], [None, None]),
+    ],
+)
+def test_output_messages_say_how_they_ended_while_receivers_ask_for_it(
+    semconv: str,
+    reasons: list[str] | None,
+    said: list[str | None],
+    make_recorded: Callable[..., Any],
+) -> None:
+    policy = t.ContentPolicy(mode=t.ContentMode.SPAN_ONLY)
+    recorded = make_recorded(policy=policy, semconv=semconv)
+    with chat() as span:
+        span.add_output("assistant", "a").add_output("assistant", "b")
+        span.set_response(finish_reasons=reasons)
+    messages = json.loads(recorded.span.attributes["gen_ai.output.messages"])
+    assert [message.get("finish_reason") for message in messages] == said

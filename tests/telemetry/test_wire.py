@@ -147,7 +147,7 @@ def test_http_exporters_reach_a_foreign_receiver() -> None:
 
     async def collect(stream: Any, into: list[Any]) -> None:
         async for item in stream:
-            into.append(item)
+            into.append(item)  # noqa: PERF401 - read while it fills
 
     async def main() -> tuple[Any, list[Any], list[Any], list[Any]]:
         settings = oteltap.OtelTapHttpProtobufReceiverSettings(http_port=port)
@@ -202,21 +202,21 @@ def grpc_receiver() -> Iterator[tuple[str, dict[str, list[Any]]]]:
     kept: dict[str, list[Any]] = {"spans": [], "logs": [], "metrics": []}
 
     class Traces(trace_rpc.TraceServiceServicer):
-        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+        def Export(self, request: Any, _: Any) -> Any:  # noqa: N802 - the protocol's
             for resource in request.resource_spans:
                 for scope in resource.scope_spans:
                     kept["spans"].extend(scope.spans)
             return trace_pb.ExportTraceServiceResponse()
 
     class Logs(logs_rpc.LogsServiceServicer):
-        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+        def Export(self, request: Any, _: Any) -> Any:  # noqa: N802 - the protocol's
             for resource in request.resource_logs:
                 for scope in resource.scope_logs:
                     kept["logs"].extend(scope.log_records)
             return logs_pb.ExportLogsServiceResponse()
 
     class Metrics(metrics_rpc.MetricsServiceServicer):
-        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+        def Export(self, request: Any, _: Any) -> Any:  # noqa: N802 - the protocol's
             for resource in request.resource_metrics:
                 for scope in resource.scope_metrics:
                     kept["metrics"].extend(scope.metrics)
@@ -224,9 +224,9 @@ def grpc_receiver() -> Iterator[tuple[str, dict[str, list[Any]]]]:
 
     with ThreadPoolExecutor(2) as pool:
         server = grpc.server(pool)
-        trace_rpc.add_TraceServiceServicer_to_server(Traces(), server)
-        logs_rpc.add_LogsServiceServicer_to_server(Logs(), server)
-        metrics_rpc.add_MetricsServiceServicer_to_server(Metrics(), server)
+        trace_rpc.add_TraceServiceServicer_to_server(Traces(), server)  # type: ignore[no-untyped-call]
+        logs_rpc.add_LogsServiceServicer_to_server(Logs(), server)  # type: ignore[no-untyped-call]
+        metrics_rpc.add_MetricsServiceServicer_to_server(Metrics(), server)  # type: ignore[no-untyped-call]
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         yield f"127.0.0.1:{port}", kept

@@ -197,6 +197,8 @@ def _write(span: GenAISpan, target: Span, error: str | None) -> None:
         target.set_attributes(attributes)
     content = span._content
     if content is not None:
+        if runtime.settings.semconv != "next":
+            content.finish((attributes or {}).get("gen_ai.response.finish_reasons"))
         target.set_attributes(content.span_attributes())
     if error is not None:
         _mark_failed(span, target)

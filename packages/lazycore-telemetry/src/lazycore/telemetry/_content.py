@@ -133,6 +133,19 @@ class ContentBuffer:
                 content if found.get("type") in {"text", "json"} else found
             )
 
+    def finish(self, reasons: object) -> None:
+        """Say in each output message how it ended; unknown is the empty string.
+
+        The conventions have moved this to an attribute of the span, but receivers
+        still refuse output messages without it (Phoenix 20 shows none of them).
+        """
+        messages = self._values.get("gen_ai.output.messages")
+        known = reasons if isinstance(reasons, (tuple, list)) else ()
+        for index, message in enumerate(messages if isinstance(messages, list) else ()):
+            if isinstance(message, dict):
+                reason = known[min(index, len(known) - 1)] if known else ""
+                message["finish_reason"] = str(reason)
+
     def span_attributes(self) -> dict[str, AttributeValue]:
         """Return what goes on the span: counts always, content by policy."""
         found: dict[str, AttributeValue] = dict(self._counts)
