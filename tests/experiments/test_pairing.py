@@ -84,6 +84,19 @@ def test_a_unit_counts_once_however_many_seeds_it_has(make_record: MakeRecord) -
     assert found == {"a": 1.0, "b": 0.0}
 
 
+def test_equal_differences_are_equal_numbers(make_record: MakeRecord) -> None:
+    # Two thirds minus one third is not one third in floating point.
+    values = {
+        "bench": {
+            "a": [(1.0, 1.0), (0.0, 1.0), (0.0, 0.0)],
+            "b": [(0.0, 1.0), (0.0, 0.0), (0.0, 0.0)],
+        }
+    }
+    metric = Metric(name="score", title="")
+    found = differences(make_record(values), metric, FailedArms.SCORE)
+    assert found["a"] == found["b"]
+
+
 def test_resources_are_paired_per_cell_and_averaged_over_seeds(
     make_record: MakeRecord,
 ) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lazycore.experiments._study import Metric, Study
 
 __all__ = [
+    "benchmark_title",
     "compare_rows",
     "compare_run",
 ]
@@ -96,6 +97,15 @@ def compare_rows(
     )
 
 
+def benchmark_title(study: Study, benchmark: str) -> str:
+    """Return what people read for a benchmark id of the rows, model slot included."""
+    name, slot = benchmark, ""
+    if len(study.models) > 1:
+        name, _, slot = benchmark.rpartition("@")
+    title = next((b.title for b in study.benchmarks if b.id == name), benchmark)
+    return f"{title} ({slot})" if slot else title
+
+
 def _benchmarks(study: Study, index: dict[tuple[str, str], Any]) -> list[str]:
     """Return the benchmark ids of the rows, model slots included, in study order."""
     slots = [m.slot for m in study.models] if len(study.models) > 1 else []
@@ -142,14 +152,11 @@ def _one(
     main = summary(units, declared)
     sign = 1 if metric.goal == "maximize" else -1
     gains = [sign * unit.difference for unit in units]
-    name, _, slot = benchmark.partition("@")
-    titles = {b.id: b.title for b in study.benchmarks}
-    title = clipped(titles.get(name, name), _TITLE)
     return PairedResult(
         arm=arm,
         arm_title=clipped(study.arm(arm).title, _TITLE),
         benchmark=benchmark,
-        benchmark_title=f"{title} ({slot})" if slot else title,
+        benchmark_title=clipped(benchmark_title(study, benchmark), _TITLE),
         metric=metric.name,
         metric_title=clipped(metric.title, _TITLE),
         kind=metric.kind,

@@ -38,6 +38,8 @@ class PairedUnit:
         cells: Cells of the unit, one per seed that counts.
         baseline: Mean over the seeds.
         candidate: Mean over the same seeds.
+        difference: Mean of candidate minus baseline. Seeds first: differences of a
+            binary metric are whole numbers, so equal means are equal floats.
         retried: Whether an arm needed more than one attempt.
     """
 
@@ -45,12 +47,8 @@ class PairedUnit:
     cells: tuple[str, ...]
     baseline: float
     candidate: float
+    difference: float
     retried: bool
-
-    @property
-    def difference(self) -> float:
-        """Candidate minus baseline."""
-        return self.candidate - self.baseline
 
 
 def index_rows(
@@ -91,12 +89,14 @@ def pair_units(
         ]
         if not kept:
             continue
+        scores = [(_score(one, stand_in), _score(two, stand_in)) for one, two in kept]
         paired.append(
             PairedUnit(
                 unit=unit,
                 cells=tuple(one.cell for one, _ in kept),
-                baseline=_mean([_score(one, stand_in) for one, _ in kept]),
-                candidate=_mean([_score(two, stand_in) for _, two in kept]),
+                baseline=_mean([one for one, _ in scores]),
+                candidate=_mean([two for _, two in scores]),
+                difference=_mean([two - one for one, two in scores]),
                 retried=any(row.attempt > 1 for pair in kept for row in pair),
             )
         )

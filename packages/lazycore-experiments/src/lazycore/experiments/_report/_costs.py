@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lazycore.experiments._comparison import benchmark_title
 from lazycore.experiments._numbers import MINUS, bytes_text, clipped, duration, plural
 from lazycore.experiments._paired_summary import PairedSummary, summarise
 from lazycore.experiments._pairing import pair_cells
@@ -179,10 +180,9 @@ def _table(record: RunRecord, measured: Measured, detail: Detail) -> Markup:
 
 def _place(record: RunRecord, benchmark: str, clusters: int) -> tuple[object, Markup]:
     """Return a benchmark's title and how many clusters of how many seeds it has."""
-    name, _, slot = benchmark.partition("@")
-    found = next((b for b in record.study.benchmarks if b.id == name), None)
-    title = clipped(found.title if found and not slot else benchmark, 120)
-    noun = "block" if found and found.block_size > 1 else "unit"
+    title = clipped(benchmark_title(record.study, benchmark), 120)
+    blocks = any(b.block_size > 1 for b in record.study.benchmarks)
+    noun = "request" if blocks else "unit"
     seeds = len(record.study.seeds)
     times = f" \N{MULTIPLICATION SIGN} {plural(seeds, 'seed')}" if seeds > 1 else ""
     return title, element("small", plural(clusters, noun) + times)
