@@ -10,7 +10,7 @@ from lazycore.data._libraries import library
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["account", "addresses", "array_buffers", "numpy_ranges"]
+__all__ = ["account", "addresses", "array_buffers", "numpy_ranges", "size_of"]
 
 Range = tuple[int, int]
 
@@ -54,6 +54,18 @@ def array_buffers(array: Any) -> dict[Range, None]:
 def addresses(array: Any) -> frozenset[int]:
     """Return the addresses of every buffer under an array."""
     return frozenset(address for address, _ in array_buffers(array))
+
+
+def size_of(array: Any) -> int:
+    """Return the bytes that an array's rows take; whole buffers for views.
+
+    Older pyarrow (16 and 21 were seen) cannot count the bytes of views.
+    """
+    pa = library("pyarrow")
+    try:
+        return int(array.nbytes)
+    except pa.ArrowException:
+        return sum(size for _, size in array_buffers(array))
 
 
 def account(source: Iterable[Range], result: Iterable[Range]) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from lazycore.data._buffers import size_of
 from lazycore.data._columns import (
     Column,
     columns_of,
@@ -72,7 +73,7 @@ def _merged(report: ColumnReport, array: Any) -> ColumnReport:
     return dataclasses.replace(
         report,
         shared=0,
-        copied=array.nbytes,
+        copied=size_of(array),
         why="rechunk=True merges the chunks",
         fix="use rechunk=False",
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lazycore.data._buffers import size_of
 from lazycore.data._columns import Column, export, is_pandas, is_polars, kind_of
 from lazycore.data._errors import UnsupportedFrameError
 from lazycore.data._libraries import library
@@ -115,6 +116,11 @@ def _shift(base: Any, seen: Any) -> int | None:  # noqa: C901, PLR0912 - one pro
             return None
         if nested:
             starts.add(inner)
+        elif types.is_fixed_size_list(base.type):
+            if inner % base.type.list_size:
+                return None
+            moved = seen.offset - base.offset
+            starts.add(inner // base.type.list_size + moved)
         elif inner != 0:
             return None
     dropped = -1 in starts
@@ -277,7 +283,7 @@ class Receipt:
                     name=series.name,
                     source_type=str(series.dtype),
                     target_type=str(array.type),
-                    copied=array.nbytes,
+                    copied=size_of(array),
                     why="not in the recorded buffers: converted",
                 )
                 continue
@@ -288,7 +294,7 @@ class Receipt:
                 name=series.name,
                 source_type=str(series.dtype),
                 target_type=str(recorded.original.type),
-                shared=_rows(recorded.original, rows).nbytes,
+                shared=size_of(_rows(recorded.original, rows)),
             )
         self.report = CopyReport(columns=reports)
         return self._framed(frame, values, seen)
@@ -297,7 +303,7 @@ class Receipt:
     def _given_back(recorded: _Recorded, rows: Sequence[Window]) -> Any:
         pd = library("pandas")
         if recorded.foreign is not None:
-            parts = [recorded.foreign[s : s + n] for s, n in rows]
+            parts = [recorded.foreign[s : s + n] for s, n in rows or [(0, 0)]]
             if len(parts) == 1:
                 return parts[0]
             return type(recorded.foreign)._concat_same_type(parts)  # noqa: SLF001 - pandas' extension interface

@@ -70,6 +70,7 @@ class SparseLayout:
     explicit_zeros: bool | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "format", SparseFormat(self.format))
         wanted = {
             SparseFormat.COO: (False, True, True),
             SparseFormat.CSR: (True, False, True),

@@ -123,6 +123,24 @@ def _enumerated(series: Any, column: Column) -> Any:
     return series.cast(pl.Enum(list(values)))
 
 
+def _read(table: Any, *, rechunk: bool) -> Any:
+    """Return a table as a Polars frame.
+
+    Polars 1.0 loses dictionaries beside chunked structs, so such tables are read
+    one column at a time.
+    """
+    pa, pl = library("pyarrow"), library("polars")
+    types = pa.types
+    kinds = table.schema.types
+    if any(map(types.is_dictionary, kinds)) and any(map(types.is_struct, kinds)):
+        parts = [
+            pl.from_arrow(table.select([k]), rechunk=rechunk).to_series(0)
+            for k in range(table.num_columns)
+        ]
+        return pl.DataFrame(parts)
+    return pl.from_arrow(table, rechunk=rechunk)
+
+
 def assemble(
     columns: Sequence[Column], *, rechunk: bool, categories: Categories
 ) -> Any:
@@ -137,7 +155,7 @@ def assemble(
     if not arrays:
         return pl.DataFrame()
     try:
-        frame = pl.from_arrow(table, rechunk=rechunk)
+        frame = _read(table, rechunk=rechunk)
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise

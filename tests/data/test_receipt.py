@@ -1,0 +1,132 @@
+"""A receipt gives the original arrays back: no bytes, exact types, index, names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lazycore.data import (
+    UnsupportedFrameError,
+    from_polars_zero_copy,
+    to_polars_zero_copy,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pd: Any = pytest.importorskip("pandas", reason="pandas is not installed")
+pl: Any = pytest.importorskip("polars", reason="polars is not installed")
+pa: Any = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+ROWS = 400
+
+
+@pytest.fixture
+def source(arrow_frame: Callable[..., Any]) -> Any:
+    text = [f"value number {k}" if k % 5 else None for k in range(ROWS)]
+    frame = arrow_frame(
+        i=pa.array([k if k % 7 else None for k in range(ROWS)]),
+        s=pa.array(text, pa.large_string()),
+        short=pa.array([str(k) for k in range(ROWS)]),
+        day=pa.array([k * 86_400_000 for k in range(ROWS)]).cast(pa.date64()),
+        cat=pa.array([str(k % 7) for k in range(ROWS)]).dictionary_encode(),
+        flag=pa.array([k % 3 == 0 for k in range(ROWS)]),
+        nested=pa.array([[k, k] for k in range(ROWS)], pa.large_list(pa.int64())),
+        fixed=pa.array([[k, k] for k in range(ROWS)], pa.list_(pa.int64(), 2)),
+        pair=pa.array([{"a": k, "b": k % 2 == 0} for k in range(ROWS)]),
+    )
+    frame.index = pd.Index([f"row {k}" for k in range(ROWS)], name="key")
+    frame["plain"] = range(ROWS)
+    frame.attrs["unit"] = "kg"
+    return frame
+
+
+def test_an_untouched_frame_comes_back_identical(source: Any) -> None:
+    polars, receipt = to_polars_zero_copy(source, receipt=True)
+    restored = receipt.restore(polars)
+    pd.testing.assert_frame_equal(restored, source)
+    assert restored.attrs == source.attrs
+    assert receipt.report.bytes_copied == 0
+    assert all(c.shared or c.ok for c in receipt.report.columns.values())
+
+
+OPERATIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "slice": (lambda p: p.slice(13, 100), lambda d: d.iloc[13:113]),
+    "head": (lambda p: p.head(3), lambda d: d.head(3)),
+    "no rows": (lambda p: p.head(0), lambda d: d.head(0)),
+    "lazy": (lambda p: p.lazy().slice(7, 50).collect(), lambda d: d.iloc[7:57]),
+    "select": (lambda p: p.select("s", "i"), lambda d: d[["s", "i"]]),
+    "slice of a slice": (
+        lambda p: p.slice(10, 100).slice(5, 20),
+        lambda d: d.iloc[15:35],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_windows_on_the_original_come_back_without_a_copy(
+    name: str, source: Any
+) -> None:
+    on_polars, on_pandas = OPERATIONS[name]
+    polars, receipt = to_polars_zero_copy(source, receipt=True)
+    restored = receipt.restore(on_polars(polars))
+    pd.testing.assert_frame_equal(restored, on_pandas(source))
+    assert receipt.report.bytes_copied == 0
+
+
+def test_stacked_pieces_come_back_in_their_order(source: Any) -> None:
+    frame = source.drop(columns=["pair", "flag", "day"])
+    polars, receipt = to_polars_zero_copy(frame, receipt=True)
+    stacked = pl.concat([polars.head(10), polars.tail(5)], rechunk=False)
+    pd.testing.assert_frame_equal(
+        receipt.restore(stacked), pd.concat([frame.head(10), frame.tail(5)])
+    )
+
+
+def test_computed_columns_are_converted_and_named_in_the_report(source: Any) -> None:
+    polars, receipt = to_polars_zero_copy(source, receipt=True)
+    changed = polars.with_columns(
+        (pl.col("i") + 1).alias("more"), pl.col("s").str.to_uppercase()
+    )
+    restored = receipt.restore(changed)
+    assert receipt.report.columns["more"].copied > 0
+    assert receipt.report.columns["s"].copied > 0
+    assert receipt.report.columns["i"].copied == 0
+    assert restored["s"].tolist()[1] == "VALUE NUMBER 1"
+    assert restored["more"].tolist()[1] == 2
+    pd.testing.assert_series_equal(restored["day"], source["day"])
+
+
+def test_filtered_rows_never_pass_for_the_original(source: Any) -> None:
+    polars, receipt = to_polars_zero_copy(source, receipt=True)
+    kept = polars.filter(pl.col("i") % 2 == 0)
+    restored = receipt.restore(kept)
+    assert restored["i"].tolist() == kept["i"].to_list()
+    assert restored["cat"].tolist() == kept["cat"].cast(pl.String).to_list()
+    assert restored["plain"].tolist() == kept["plain"].to_list()
+
+
+def test_another_column_under_the_old_name_is_not_mistaken(source: Any) -> None:
+    polars, receipt = to_polars_zero_copy(source, receipt=True)
+    swapped = polars.select(pl.col("plain").alias("i"), pl.col("short").alias("s"))
+    restored = receipt.restore(swapped)
+    assert restored["i"].tolist() == list(range(ROWS))
+    assert restored["s"].tolist() == [str(k) for k in range(ROWS)]
+
+
+def test_nulls_put_in_later_are_seen(source: Any) -> None:
+    polars, receipt = to_polars_zero_copy(source[["plain", "flag"]], receipt=True)
+    emptied = polars.with_columns(
+        pl.when(pl.col("plain") > 5).then(None).otherwise(pl.col("flag")).alias("flag")
+    )
+    assert receipt.restore(emptied)["flag"].isna().sum() == ROWS - 6
+
+
+def test_receipt_of_the_way_back_and_bad_input(source: Any) -> None:
+    polars, receipt = to_polars_zero_copy(source, receipt=True)
+    pd.testing.assert_frame_equal(
+        from_polars_zero_copy(polars, receipt=receipt), source
+    )
+    with pytest.raises(UnsupportedFrameError, match="dict"):
+        receipt.restore({})
