@@ -62,7 +62,7 @@ def test_an_expression_is_read_in_every_metadata_version(
         ("Classifier: License :: Other/Proprietary License", None),
         (
             (
-                "Classifier: License :: OSI Approved :: GNU Lesser General Public License"
+                "Classifier: License :: OSI Approved :: GNU Lesser General Public License"  # noqa: E501 - a classifier is one line
                 " v2 or later (LGPLv2+)"
             ),
             "LGPL-2.0-or-later",
