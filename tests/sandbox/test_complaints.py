@@ -335,7 +335,7 @@ def test_21_the_list_of_programs_holds_for_the_second_one_too(
 def test_24_output_before_a_timeout_survives_head_and_tail(
     executor: BaseSandboxExecutor,
 ) -> None:
-    policy = SandboxPolicy(timeout_s=0.5, limits=ResourceLimits(output_bytes=100))
+    policy = SandboxPolicy(timeout_s=1.5, limits=ResourceLimits(output_bytes=100))
     result = executor.run_command(
         ["sh", "-c", "echo first; yes | head -c 100000; echo last; sleep 60"], policy
     )

@@ -165,7 +165,7 @@ def test_a_timeout_keeps_the_output_so_far_and_kills() -> None:
         "import os,signal,sys,time; signal.signal(15, signal.SIG_IGN); os.fork();"
         "print(os.getpid(), flush=True); time.sleep(600)"
     )
-    outcome = run(python(code), timeout_s=0.5)
+    outcome = run(python(code), timeout_s=1.5)
     assert outcome.timed_out
     assert os.WTERMSIG(outcome.answer["status"]) == signal.SIGKILL
     pids = [int(line) for line in outcome.stdout.data.split()]

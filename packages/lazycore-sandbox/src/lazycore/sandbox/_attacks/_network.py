@@ -37,7 +37,7 @@ def attack():
     with socket.create_server(("0.0.0.0", 0)) as s:
         with open(a["work"] + "/port", "w") as f:
             f.write("%d\\n" % s.getsockname()[1])
-        s.settimeout(0.3)
+        s.settimeout(0.6)
         try:
             s.accept()
             return "a visitor from the host"

@@ -390,7 +390,7 @@ def attack():
         "NS SUP SB",
         (Must.PID_KILL,),
         Inside(
-            policy={"timeout_s": 0.4},
+            policy={"timeout_s": 1.5},
             body=DAEMON + "\ndef attack():\n    daemon()\n    time.sleep(600)\n",
             judge=daemon_gone,
             silent_is_held=True,
