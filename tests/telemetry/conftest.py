@@ -32,10 +32,7 @@ class Recorded:
 
     def __init__(self, *, sampled: bool = True) -> None:
         from opentelemetry.sdk._logs import LoggerProvider
-        from opentelemetry.sdk._logs.export import (
-            InMemoryLogRecordExporter,
-            SimpleLogRecordProcessor,
-        )
+        from opentelemetry.sdk._logs import export
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import InMemoryMetricReader
         from opentelemetry.sdk.trace import TracerProvider, sampling
@@ -48,10 +45,14 @@ class Recorded:
         sampler = sampling.ALWAYS_ON if sampled else sampling.ALWAYS_OFF
         self.tracer_provider = TracerProvider(sampler=sampler)
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self._logs = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]
+        # The exporter had another name before 1.39.
+        name = "InMemoryLogRecordExporter"
+        if not hasattr(export, name):
+            name = "InMemoryLogExporter"
+        self._logs: Any = getattr(export, name)()
         self.logger_provider = LoggerProvider()
         self.logger_provider.add_log_record_processor(
-            SimpleLogRecordProcessor(self._logs)
+            export.SimpleLogRecordProcessor(self._logs)
         )
         self._reader = InMemoryMetricReader()
         self.meter_provider = MeterProvider(metric_readers=[self._reader])

@@ -44,9 +44,6 @@ class GenAISpan(SpanRecord):
     Entering attaches the span to the current context, so never `yield` inside the
     block: wrap the iterable in `stream()` instead.
 
-    Attributes:
-        span: The OpenTelemetry span. Not recording without an SDK.
-
     Example:
         >>> from lazycore.telemetry import genai_span
         >>> with genai_span("chat", provider="openai", model="m") as span:
