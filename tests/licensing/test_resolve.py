@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lazycore.licensing import Confidence, classify, resolve
+from lazycore.licensing import Confidence, classify, identify, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -280,3 +280,14 @@ def test_a_record_that_leaves_the_folder_is_not_followed(make_dist: MakeDist) ->
 def test_an_absent_package_is_named() -> None:
     with pytest.raises(PackageNotFoundError):
         resolve("no-such-distribution")
+
+
+def test_no_trigger_word_hides_a_condition() -> None:
+    examples = {
+        "LicenseRef-Commons-Clause": "Commons Clause",
+        "LicenseRef-Non-Commercial": "for research purposes only",
+        "LicenseRef-Use-Restricted": "shall be used for Good, not Evil",
+        "LicenseRef-Proprietary": "End-User License Agreement",
+    }
+    for reference, text in examples.items():
+        assert identify(text).conditions == (reference,)

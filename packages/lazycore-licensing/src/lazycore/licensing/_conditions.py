@@ -42,3 +42,20 @@ CONDITIONS: Final = (
         ),
     ),
 )
+
+# A text without one of these can't match; looking for them is cheap.
+TRIGGERS: Final = {
+    "LicenseRef-Commons-Clause": ("commons clause",),
+    "LicenseRef-Non-Commercial": (
+        *("commercial use", "commercial purpose", "commercial product"),
+        *("commercial gain", "commercially", "noncommercial", "non-commercial"),
+        *("non commercial", "academic", "research"),
+    ),
+    "LicenseRef-Use-Restricted": (
+        *("use-based", "use based", "not evil", "military", "weapon", "surveillance"),
+        *("compet", "train", "field of use"),
+    ),
+    "LicenseRef-Proprietary": (
+        *("all rights reserved", "user licen", "proprietary and", "unauthori"),
+    ),
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from lazycore.licensing._classes import spdx_exceptions, spdx_licenses
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_CHARACTERS: Final = 4 << 20
+SHORT_CHARACTERS: Final = 256
 _TOKEN = re.compile(r"\s*(?:([()])|([A-Za-z0-9.:+-]+))")
 _REFERENCE = re.compile(
     r"(?:DocumentRef-[A-Za-z0-9.-]+:)?LicenseRef-[A-Za-z0-9.-]+\Z", re.IGNORECASE
@@ -172,6 +174,15 @@ def parse(text: str) -> Expression:
 did you mean 'Apache-1.0', 'Apache-1.1' or 'Apache-2.0'? (at character 8 of \
 'MIT AND Apache')
     """
+    parser = _Parser(text)  # refuses what is no text before it is measured
+    if len(text) <= SHORT_CHARACTERS:
+        return _parse_short(text)
+    return Expression(parser.run())
+
+
+@lru_cache(maxsize=1024)
+def _parse_short(text: str) -> Expression:
+    """Parse once what an environment states a hundred times."""
     return Expression(_Parser(text).run())
 
 

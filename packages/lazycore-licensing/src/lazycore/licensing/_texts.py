@@ -7,7 +7,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from lazycore.licensing._classes import (
@@ -16,7 +16,7 @@ from lazycore.licensing._classes import (
     fact_bytes,
     fact_rows,
 )
-from lazycore.licensing._conditions import CONDITIONS
+from lazycore.licensing._conditions import CONDITIONS, TRIGGERS
 from lazycore.licensing._shingles import shingles, words
 
 # A text matches when so much of it is found; below that it is another text.
@@ -109,22 +109,17 @@ def identify(text: str) -> TextReport:
         >>> identify("Permission to use, copy, modify").matches
         ()
     """
-    text = text[:MAX_CHARACTERS]
+    return _identify(text[:MAX_CHARACTERS])
+
+
+# Many distributions carry the very same file.
+@lru_cache(maxsize=64)
+def _identify(text: str) -> TextReport:
     tokens = words(text)
     marks = shingles(tokens)  # checksum -> first word
-    keys, starts, members = _index()
-    by_row: dict[int, set[int]] = {}
-    for mark in marks:
-        at = bisect_left(keys, mark)
-        if at < len(keys) and keys[at] == mark:
-            for row in members[starts[at] : starts[at + 1]]:
-                by_row.setdefault(row, set()).add(mark)
+    by_row = _candidates(marks)
     rows = _rows()
-    present = frozenset(
-        rows[row][0]
-        for row, held in by_row.items()
-        if len(held) >= CONTAINMENT * rows[row][1]
-    )
+    present = frozenset(rows[row][0] for row in by_row)
     matches, expected = _cover(by_row, marks)
     found = [match.id for match in matches]
     return TextReport(
@@ -135,6 +130,31 @@ def identify(text: str) -> TextReport:
         expected_words=expected,
         present=present,
     )
+
+
+def _candidates(marks: dict[int, int]) -> dict[int, set[int]]:
+    """Return the rows of which enough marks are there, with those marks."""
+    keys, starts, members = _index()
+    rows = _rows()
+    counts = [0] * len(rows)
+    hits: list[tuple[int, int]] = []
+    for mark in marks:
+        at = bisect_left(keys, mark)
+        if at < len(keys) and keys[at] == mark:
+            hits.append((mark, at))
+            for row in members[starts[at] : starts[at + 1]]:
+                counts[row] += 1
+    found: dict[int, set[int]] = {
+        row: set()
+        for row, count in enumerate(counts)
+        if count >= CONTAINMENT * rows[row][1]
+    }
+    if found:
+        for mark, at in hits:
+            for row in members[starts[at] : starts[at + 1]]:
+                if row in found:
+                    found[row].add(mark)
+    return found
 
 
 def _cover(
@@ -163,7 +183,7 @@ def _cover(
         # A few marks may stand anywhere, so the start is drawn from the middle.
         places = sorted(positions[mark] for mark in taken)
         low, high = places[len(places) // 5], places[-1 - len(places) // 5]
-        where = max(0, low - (high - low) // 3)
+        where = max(0, low - size // 5 - 20)
         by_row = {
             row: left
             for row, held in by_row.items()
@@ -184,10 +204,13 @@ def _head(text: str) -> str:
 
 def _conditions(text: str, found: list[str]) -> tuple[str, ...]:
     """Return the conditions that the licences found do not state themselves."""
-    flat = re.sub(r"\s+", " ", text[:60_000])
+    flat = " ".join(text[:60_000].split())
+    lower = flat.lower()
     own = {says for row in _rows() if row[0] in found for says in row[4]}
     return tuple(
         reference
         for reference, pattern in CONDITIONS
-        if reference not in own and pattern.search(flat)
+        if reference not in own
+        and any(word in lower for word in TRIGGERS[reference])
+        and pattern.search(flat)
     )
