@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import lazycore.data as data
+from lazycore import data
 from lazycore.data import _libraries
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def test_the_frame_alias_works_in_annotations_without_any_library() -> None:
         del frame
 
     assert "frame" in describe.__annotations__
-    assert data.ArrowBackedFrame | None  # type: ignore[truthy-bool]
+    assert data.ArrowBackedFrame | None
 
 
 def test_errors_are_also_the_builtins_that_callers_expect() -> None:

@@ -52,6 +52,7 @@ def test_scipy_formats_without_arrays_are_refused() -> None:
         from_scipy(sparse.lil_array((2, 2)))
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CS. tensor support is in beta")
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
 def test_torch_keeps_duplicates_and_shares_values(
     layout: str, graph: ArraySparseAdapter

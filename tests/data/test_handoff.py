@@ -136,13 +136,13 @@ def test_collate_copies_into_one_aligned_array_and_reuses_out() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda np: collate([]), "empty batch"),
+        (lambda _: collate([]), "empty batch"),
         (lambda np: collate([np.zeros(2), np.zeros(3)]), "item 1"),
         (lambda np: collate([np.zeros(2), np.zeros(2, "i4")]), "item 1"),
         (lambda np: collate([np.zeros(2)] * 3, np.zeros((2, 2))), "room for 2"),
         (lambda np: collate([np.zeros(2)], np.zeros((2, 3))), "out holds"),
         (lambda np: collate([np.zeros(2)], np.zeros((2, 2), "i4")), "out holds"),
-        (lambda np: collate([[1, 2]]), "no __dlpack__"),
+        (lambda _: collate([[1, 2]]), "no __dlpack__"),
     ],
     ids=["empty", "shape", "dtype", "short out", "out shape", "out dtype", "a list"],
 )

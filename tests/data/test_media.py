@@ -86,12 +86,11 @@ def test_never_pulls_more_than_the_window_ahead_of_the_consumer(shaken: Any) -> 
 
 def test_first_error_is_raised_at_its_place_with_a_note(shaken: Any) -> None:
     raws = [*RAWS[:20], b"\xff", *RAWS[20:]]
-    seen = []
-    with pytest.raises(ValueError, match="damaged") as caught:
-        for result in run_many(shaken, raws, workers=3):
-            assert isinstance(result, Item)
-            seen.append(result.index)
+    run = run_many(shaken, raws, workers=3)
+    seen = [getattr(next(run), "index", None) for _ in range(20)]
     assert seen == list(range(20))
+    with pytest.raises(ValueError, match="damaged") as caught:
+        next(run)
     assert caught.value.__notes__ == ["item 20, stage decode"]
 
 

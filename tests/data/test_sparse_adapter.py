@@ -10,6 +10,7 @@ from lazycore.data import (
     ArraySparseAdapter,
     ConformanceError,
     CopyRequiredError,
+    SparseFormat,
     SparseInvariantError,
     SparseLayout,
     _sparse_kernels,
@@ -171,10 +172,10 @@ def test_components_that_disagree_are_refused(make: Any, message: str) -> None:
 
 def test_full_validation_finds_a_false_claim_of_order() -> None:
     layout = SparseLayout(
-        format="coo",
+        format=SparseFormat.COO,
         shape=(2, 2),
         rows=np.array([1, 0]),
-        columns=np.array([0, 1]),  # type: ignore[arg-type]
+        columns=np.array([0, 1]),
         sorted=True,
     )
     graph = ArraySparseAdapter(layout)
@@ -226,7 +227,7 @@ def test_components_have_binsparse_names_and_support_dlpack() -> None:
 
 def test_summing_without_values_is_refused() -> None:
     graph = coo([0, 0], [1, 1], None, (2, 2))
-    with pytest.raises(SparseInvariantError, match="nothing|needs values"):
+    with pytest.raises(SparseInvariantError, match="needs values"):
         graph.to_csr(duplicates="sum")
     with pytest.raises(ValueError, match="choose one of"):
         graph.to_csr(duplicates="mean")  # type: ignore[arg-type]

@@ -52,6 +52,10 @@ def test_a_minimal_adapter_needs_no_library() -> None:
 
 @pytest.mark.parametrize("name", ["coo", "csr", "csc"])
 def test_layout_refuses_components_of_another_format(name: str) -> None:
-    wrong = {"coo": {"pointers": [0]}, "csr": {"rows": [0]}, "csc": {"columns": [0]}}
+    wrong: dict[str, dict[str, Any]] = {
+        "coo": {"pointers": [0]},
+        "csr": {"rows": [0]},
+        "csc": {"columns": [0]},
+    }
     with pytest.raises(ValueError, match="takes pointers, rows, columns"):
         SparseLayout(format=SparseFormat(name), shape=(1, 1), **wrong[name])

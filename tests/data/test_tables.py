@@ -91,7 +91,7 @@ def test_strict_conversion_shares_every_byte(
     ] == [c.buffers()[-1].address if c.buffers()[-1] else 0 for c in source.chunks]
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "string": (lambda: pa.array(LONG), "views: 16 bytes a row"),
     "short string": (lambda: pa.array(["a", "b"]), "short text is inlined"),
     "list": (lambda: pa.array([[1], [2]]), "32-bit offsets"),
@@ -115,7 +115,7 @@ def test_strict_conversion_refuses_with_column_type_bytes_and_reason(
     assert not caught.value.report.ok
 
 
-UNSUPPORTED = {
+UNSUPPORTED: dict[str, tuple[Callable[[], Any], str]] = {
     "decimal256": (lambda: pa.array([1], pa.decimal256(50, 0)), "decimal128"),
     "fixed offset": (lambda: pa.array([1], pa.timestamp("us", "+05:30")), "UTC"),
     "zone that does not exist": (
@@ -288,8 +288,9 @@ def test_objects_that_cannot_be_arrow_are_named() -> None:
 def test_an_unknown_option_is_refused(
     option: str, arrow_frame: Callable[..., Any]
 ) -> None:
+    options: dict[str, Any] = {option: "maybe"}
     with pytest.raises(ValueError, match="choose one of"):
-        to_polars_zero_copy(arrow_frame(a=pa.array([1])), **{option: "maybe"})
+        to_polars_zero_copy(arrow_frame(a=pa.array([1])), **options)
 
 
 def test_ordered_categories_warn_and_enum_keeps_order_and_unused_ones(

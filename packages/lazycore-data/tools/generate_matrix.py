@@ -42,7 +42,7 @@ def cases() -> dict[str, Any]:
     found["int64 with nulls"] = pa.array([k or None for k in small])
     found["bool"] = pa.array([k % 2 == 0 for k in numbers])
     found["bool, offset 3"] = pa.array([k % 2 == 0 for k in [*numbers, 0, 0, 0]])[3:]
-    for name in "string large_string binary large_binary".split():
+    for name in ["string", "large_string", "binary", "large_binary"]:
         found[name] = pa.array(text).cast(getattr(pa, name)())
     found["string, 12 bytes or less"] = pa.array([f"s{k}" for k in small])
     found["string_view"] = pa.array(text, pa.string_view())
@@ -120,11 +120,11 @@ def cell(make: Any) -> str:
 def main() -> None:
     """Print the matrix of the running stack."""
     warnings.simplefilter("ignore")
-    print(
-        f"## pandas {pd.__version__}, Polars {pl.__version__}, pyarrow {pa.__version__}\n"
-    )
-    print('| Arrow type | pandas to Polars | back, `strings="large"` | by receipt |')
-    print("|---|---|---|---|")
+    out = sys.stdout.write
+    out(f"## pandas {pd.__version__}, Polars {pl.__version__}, ")
+    out(f"pyarrow {pa.__version__}\n\n")
+    out('| Arrow type | pandas to Polars | back, `strings="large"` | by receipt |\n')
+    out("|---|---|---|---|\n")
     for name, array in cases().items():
         chunked = (
             array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
@@ -144,7 +144,7 @@ def main() -> None:
             receipt.restore(polars)
             return receipt.report
 
-        print(f"| {name} | {cell(forward)} | {cell(back)} | {cell(again)} |")
+        out(f"| {name} | {cell(forward)} | {cell(back)} | {cell(again)} |\n")
     sys.stdout.flush()
 
 
