@@ -58,6 +58,8 @@ _FORMER_CACHE_WRITE: Final = "gen_ai.usage.cache_creation.input_tokens"
 _SILENT: Final = {"choice_count": 1, "stream": False, "compacted": False}
 
 MAX_NAME_CHARS: Final = 512
+# Programs call few models; more than this many are not remembered.
+MAX_HEADS: Final = 256
 
 
 def clean_name(name: object) -> str:
@@ -74,25 +76,39 @@ def start(
 ) -> Span:
     """Start the OpenTelemetry span with everything that samplers may look at."""
     operation, given = record._operation, record._options
-    attributes: dict[str, AttributeValue] = {"gen_ai.operation.name": operation.name}
     provider, model = record._provider, record._model
-    if provider is not None:
-        attributes["gen_ai.provider.name"] = provider = metadata(provider)
-        if runtime.dup:
-            attributes["gen_ai.system"] = _FORMER_PROVIDERS.get(provider, provider)
-    if model is not None:
-        attributes["gen_ai.request.model"] = model = metadata(model)
+    if record._plain and type(provider) is str and type(model) is str:
+        key = (operation.name, provider, model)
+        found = runtime.heads.get(key)
+        if found is None:
+            found = _head(runtime, operation.name, provider, model)
+            if len(runtime.heads) < MAX_HEADS:
+                runtime.heads[key] = found
+        name, head = found
+        attributes = head.copy()
+        if given:
+            write_options(operation, given, attributes)
+        return tracer.start_span(name, context, runtime.client, attributes)
+    name, attributes = _head(runtime, operation.name, provider, model)
     if given:
         write_options(operation, given, attributes)
-    if record._plain:
-        # Both parts are clean already.
-        name = operation.name if model is None else f"{operation.name} {model}"
-        if len(name) > MAX_NAME_CHARS:
-            name = clean_name(name)
-        return tracer.start_span(
-            name, context, runtime.kinds[operation.kind], attributes
-        )
     return _start_slowly(runtime, tracer, record, context, attributes)
+
+
+def _head(
+    runtime: Runtime, operation: str, provider: object, model: object
+) -> tuple[str, dict[str, AttributeValue]]:
+    """Return the name and the attributes that calls of one model share."""
+    name = operation
+    found: dict[str, AttributeValue] = {"gen_ai.operation.name": operation}
+    if provider is not None:
+        found["gen_ai.provider.name"] = provider = metadata(provider)
+        if runtime.dup:
+            found["gen_ai.system"] = _FORMER_PROVIDERS.get(provider, provider)
+    if model is not None:
+        found["gen_ai.request.model"] = model = metadata(model)
+        name = clean_name(f"{operation} {model}")
+    return name, found
 
 
 def _start_slowly(
@@ -176,7 +192,16 @@ def finish(span: GenAISpan) -> None:
     assert target is not None
     if span._recording:
         try:
-            _write(span, target, error)
+            if (
+                error is None
+                and span._content is None
+                and span._chunked is None
+                and span._runtime.bare
+            ):
+                if span._final is not None:
+                    target.set_attributes(span._final)
+            else:
+                _write(span, target, error)
         finally:
             target.end()
     else:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, Tracer, TracerProvider
+    from opentelemetry.util.types import AttributeValue
 
     from lazycore.telemetry._instruments import Instruments
     from lazycore.telemetry._policy import ContentPolicy
@@ -33,10 +34,13 @@ class Runtime:
     __slots__ = (
         "_quiet",
         "attach",
+        "bare",
+        "client",
         "detach",
         "dup",
         "get_context",
         "get_span",
+        "heads",
         "idle_tracer",
         "instruments",
         "kinds",
@@ -55,6 +59,8 @@ class Runtime:
 
         self.settings = settings
         self.dup = settings.semconv == "dup"
+        # Nothing is written at the end but what the response says.
+        self.bare = not self.dup and not settings.details
         # Once the tracer leads somewhere it always will.
         self.live = False
         self.tracer: Tracer = trace.get_tracer(
@@ -79,6 +85,10 @@ class Runtime:
             trace.set_span_in_context
         )
         self.kinds: Final = trace.SpanKind.__members__
+        self.client = trace.SpanKind.CLIENT
+        self.heads: dict[
+            tuple[str, str, str], tuple[str, dict[str, AttributeValue]]
+        ] = {}
         key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", None)
         self._quiet = ("suppress_instrumentation", *([] if key is None else [key]))
 

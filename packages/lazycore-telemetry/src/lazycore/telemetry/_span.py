@@ -153,8 +153,13 @@ class GenAISpan(SpanRecord):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            self._detach()
+        token = self._token
+        if token is not None:
+            self._token = None
+            runtime = self._runtime
+            # See _detach: written out, since every span passes here.
+            if runtime.get_context() is self._context:
+                runtime.detach(token)
         state = self._state
         self._state = ENDED
         if state != OPEN:
