@@ -272,11 +272,11 @@ def attack():
             policy={"limits": ResourceLimits(workspace_bytes=2 * _MIB)},
             body="""
 def attack():
-    for at in range(96):
+    for at in range(384):
         with open(a["work"] + "/many-%d" % at, "wb") as f:
             f.write(os.urandom(1 << 20))
 """,
-            judge=grown(62 * _MIB),
+            judge=grown(190 * _MIB),
             silent_is_held=True,
         ),
         expected="contained",

@@ -28,10 +28,10 @@ from lazycore.sandbox._guarantees import (
     Guarantee,
     required_guarantees,
 )
-from lazycore.sandbox._monitor import REPLY_FD
 from lazycore.sandbox._macos._probe import probe_seatbelt
-from lazycore.sandbox._monitored import Outcome, Target
 from lazycore.sandbox._macos._profile import Grants, build_profile
+from lazycore.sandbox._monitor import REPLY_FD
+from lazycore.sandbox._monitored import Outcome, Target
 from lazycore.sandbox._policy import is_within
 from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
 
