@@ -59,6 +59,15 @@ def test_a_signed_run_verifies_with_its_key_and_with_no_other(
     assert all("the signature does not hold" in finding for finding in findings)
 
 
+def test_asking_again_for_a_signed_run_keeps_its_receipts(
+    run: Path, key: Path, write_study: Write, make_lock: Make
+) -> None:
+    before = (run / RECEIPTS).read_bytes()
+    run_study(make_lock(write_study(units=["u0", "u1"])), run)
+    assert (run / RECEIPTS).read_bytes() == before
+    assert verify_run(run, public_key=public(key)).holds
+
+
 def test_every_changed_byte_of_the_receipts_is_named_by_record(
     run: Path, key: Path
 ) -> None:

@@ -360,10 +360,24 @@ def test_a_finished_run_is_not_run_again(
 ) -> None:
     lock = make_lock(write_study())
     first = run_study(lock, tmp_path / "run")
+    journal = (tmp_path / "run" / "journal.jsonl").read_bytes()
+    again = run_study(lock, tmp_path / "run")
+    assert again.sessions == 1
+    assert again.results_digest == first.results_digest
+    assert (tmp_path / "run" / "journal.jsonl").read_bytes() == journal
+    assert verify_run(tmp_path / "run").holds
+
+
+def test_a_run_killed_before_its_seal_is_sealed_by_the_next(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    lock = make_lock(write_study(units=["u"]))
+    first = run_study(lock, tmp_path / "run")
+    (tmp_path / "run" / "seal.json").unlink()
     again = run_study(lock, tmp_path / "run")
     assert again.sessions == 2
-    assert again.finished_cells == first.finished_cells
     assert again.results_digest == first.results_digest
+    assert verify_run(tmp_path / "run").holds
 
 
 COORDINATOR = """\

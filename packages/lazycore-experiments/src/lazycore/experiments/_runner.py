@@ -24,7 +24,7 @@ from lazycore.experiments._observer import RunObserver, SilentObserver
 from lazycore.experiments._outcome import leaf_digest
 from lazycore.experiments._reader import RunRecord, load_run
 from lazycore.experiments._receipts import RECEIPTS, Signer, sign_run
-from lazycore.experiments._seal import seal_run
+from lazycore.experiments._seal import read_seal, seal_run
 from lazycore.experiments._session import JOURNAL_FORMAT, Progress, Session
 from lazycore.experiments._snapshot import Snapshot, take_snapshot
 
@@ -82,7 +82,8 @@ def run_study(
         signer: Signs a receipt per cell and for the run.
 
     Returns:
-        The run as its journal tells it. After SIGINT or SIGTERM in the main thread,
+        The run as its journal tells it; one that is finished and sealed is returned
+        untouched, unless a signer is given. After SIGINT or SIGTERM in the main thread,
         or ``max_failed``, it is returned with ``complete`` False and its
         ``reason``, and can be continued.
 
@@ -109,6 +110,8 @@ def run_study(
     with Journal(folder, visit) as journal:
         if (folder / "lock.json").exists():
             _refuse_other_lock(folder, lock)
+        if signer is None and _is_sealed(folder, progress):
+            return load_run(folder)
         blockers = preflight(
             lock,
             environment=source,
@@ -144,6 +147,16 @@ def _open_folder(path: Path) -> Path:
             f"{folder}: holds files but no run; choose an empty or new folder"
         )
     return folder
+
+
+def _is_sealed(folder: Path, progress: Progress) -> bool:
+    """Tell whether a run is finished and sealed: then its journal stays as it is."""
+    if len(progress.total) != progress.planned:
+        return False
+    try:
+        return read_seal(folder).get("complete") is True
+    except ArtifactError:
+        return False
 
 
 def _refuse_other_lock(folder: Path, lock: StudyLock) -> None:
