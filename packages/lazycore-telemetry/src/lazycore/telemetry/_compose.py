@@ -248,16 +248,16 @@ def _say_how_it_ended(
 
 
 def _mark_failed(span: GenAISpan, target: Span) -> None:
-    from opentelemetry.trace.status import Status, StatusCode
-
-    problem = span._problem
-    policy = span._runtime.settings.policy
-    text = None
+    problem, runtime = span._problem, span._runtime
+    policy = runtime.settings.policy
+    status = runtime.failed
     if policy.mode.on_span and isinstance(problem, BaseException):
-        text = policy.text("exception", problem)
-    target.set_status(Status(StatusCode.ERROR, text))
-    if isinstance(problem, BaseException):
-        _events.exception(span._runtime, span, problem)
+        from opentelemetry.trace.status import Status, StatusCode
+
+        status = Status(StatusCode.ERROR, policy.text("exception", problem))
+    target.set_status(status)
+    if runtime.logging and isinstance(problem, BaseException):
+        _events.exception(runtime, span, problem)
 
 
 def set_status(

@@ -124,7 +124,7 @@ def _deliver(
     identified = span is not None and span.get_span_context().is_valid
     if span is not None and not identified:
         return
-    if events in {"both", "logs"} and not _logs_lead_nowhere(runtime):
+    if events in {"both", "logs"} and runtime.logging:
         context = None if span is None else set_span_in_context(span)
         _events.emit_log(runtime, EVENT_EVALUATION, on_log, context)
         return
@@ -137,11 +137,3 @@ def _deliver(
         links=links,
     )
     carrier.end()
-
-
-def _logs_lead_nowhere(runtime: Runtime) -> bool:
-    """Tell whether no logs pipeline stands behind the logger yet."""
-    from opentelemetry._logs import NoOpLogger
-
-    logger = runtime.logger
-    return isinstance(getattr(logger, "_logger", logger), NoOpLogger)

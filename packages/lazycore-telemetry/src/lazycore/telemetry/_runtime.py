@@ -32,12 +32,14 @@ class Runtime:
     """Tracer, logger, instruments and functions under the present settings."""
 
     __slots__ = (
+        "_idle_logger",
         "_quiet",
         "attach",
         "bare",
         "client",
         "detach",
         "dup",
+        "failed",
         "get_context",
         "get_span",
         "heads",
@@ -84,6 +86,10 @@ class Runtime:
         self.set_span: Callable[[Span, Context | None], Context] = (
             trace.set_span_in_context
         )
+        from opentelemetry.trace.status import Status, StatusCode
+
+        self.failed = Status(StatusCode.ERROR)
+        self._idle_logger: type[Logger] = _logs.NoOpLogger
         self.kinds: Final = trace.SpanKind.__members__
         self.client = trace.SpanKind.CLIENT
         self.heads: dict[
@@ -103,6 +109,12 @@ class Runtime:
         if tracer is self.tracer:
             self.live = True
         return False
+
+    @property
+    def logging(self) -> bool:
+        """Whether log events may lead somewhere."""
+        logger = self.logger
+        return not isinstance(getattr(logger, "_logger", logger), self._idle_logger)
 
     @property
     def metered(self) -> bool:
