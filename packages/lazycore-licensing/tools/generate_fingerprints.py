@@ -18,6 +18,7 @@ import argparse
 import json
 import re
 import sys
+import zlib
 from array import array
 from pathlib import Path
 
@@ -91,10 +92,8 @@ def main() -> None:
         if sys.byteorder == "big":
             column.byteswap()
     header = array("I", [len(keys), len(members)])
-    # Counts fit a byte for all but a few shingles, but offsets load faster.
-    (TARGET / "fingerprints.bin").write_bytes(
-        b"".join(column.tobytes() for column in (header, keys, starts, members))
-    )
+    raw = b"".join(column.tobytes() for column in (header, keys, starts, members))
+    (TARGET / "fingerprints.bin").write_bytes(zlib.compress(raw, 9))
     lines = ["id\tmarks\tstride\twords\tsays"]
     lines += ["\t".join(map(str, row)) for row in rows]
     (TARGET / "fingerprints.tsv").write_text("\n".join(lines) + "\n", "utf-8")

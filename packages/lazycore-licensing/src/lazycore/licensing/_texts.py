@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import zlib
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ class TextReport:
 
 @cache
 def _index() -> tuple[array[int], array[int], array[int]]:
-    raw = fact_bytes("fingerprints.bin")
+    raw = zlib.decompress(fact_bytes("fingerprints.bin"))
     size = array("I").itemsize
     if size != 4:  # pragma: no cover - no such platform is known to run CPython
         message = "unsigned int has not four bytes here"
