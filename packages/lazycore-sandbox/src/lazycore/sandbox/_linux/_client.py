@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DEATH_GRACE_S = 20.0
+_MAX_BASE_BYTES = 1 << 16
 
 _BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]);"
@@ -105,7 +106,8 @@ class LauncherHandle:
         """
         packed = b"" if base is None else marshal.dumps(base)
         key = b""
-        if packed:
+        # A control message is read in one piece; a base of that size is not kept.
+        if 0 < len(packed) <= _MAX_BASE_BYTES:
             key = hashlib.blake2b(kind + packed, digest_size=16).digest()
         for attempt in (1, 2):
             owned = self._running()
