@@ -31,8 +31,7 @@ class Recorded:
     """All three signals of an SDK, in memory."""
 
     def __init__(self, *, sampled: bool = True) -> None:
-        from opentelemetry.sdk._logs import LoggerProvider
-        from opentelemetry.sdk._logs import export
+        from opentelemetry.sdk._logs import LoggerProvider, export
         from opentelemetry.sdk.metrics import MeterProvider
         from opentelemetry.sdk.metrics.export import InMemoryMetricReader
         from opentelemetry.sdk.trace import TracerProvider, sampling

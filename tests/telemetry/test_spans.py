@@ -80,13 +80,21 @@ def test_an_application_that_asks_for_quiet_gets_it(key: str, recorded: Any) -> 
     from opentelemetry import context
 
     name = key if key != "api key" else context._SUPPRESS_INSTRUMENTATION_KEY
-    token = context.attach(context.set_value(name, True))
-    try:
-        with chat() as span:
-            span.set_usage(input=1)
-    finally:
-        context.detach(token)
-    assert recorded.spans == ()
+    with t.genai_span("app.outer"):
+        token = context.attach(context.set_value(name, True))
+        try:
+            with chat() as span:
+                span.set_usage(input=1)
+                t.set_ml_metric(span, "accuracy", 0.5)
+                t.set_security_finding(span, "high", "LLM01")
+                t.add_transcript_event(span, "user", "x")
+                t.add_evaluation_result(span, "tone", score=1)
+        finally:
+            context.detach(token)
+    assert recorded.span.name == "app.outer"
+    assert dict(recorded.span.attributes) == {}
+    assert recorded.span.events == ()
+    assert recorded.logs == []
     assert recorded.metrics() == {}
 
 
@@ -341,3 +349,30 @@ def test_output_messages_say_how_they_ended_while_receivers_ask_for_it(
         span.set_response(finish_reasons=reasons)
     messages = json.loads(recorded.span.attributes["gen_ai.output.messages"])
     assert [message.get("finish_reason") for message in messages] == said
+
+
+@pytest.mark.parametrize(
+    ("mode", "emit", "events"),
+    [
+        ("", "", 0),
+        ("", "true", 1),
+        ("SPAN_ONLY", "", 0),
+        ("EVENT_ONLY", "", 1),
+        ("EVENT_ONLY", "false", 0),
+        ("", "perhaps", 0),
+    ],
+)
+def test_the_environment_decides_about_details(
+    mode: str,
+    emit: str,
+    events: int,
+    monkeypatch: pytest.MonkeyPatch,
+    make_recorded: Callable[..., Any],
+) -> None:
+    prefix = "OTEL_INSTRUMENTATION_GENAI"
+    monkeypatch.setenv(f"{prefix}_CAPTURE_MESSAGE_CONTENT", mode)
+    monkeypatch.setenv(f"{prefix}_EMIT_EVENT", emit)
+    recorded = make_recorded()
+    with chat():
+        pass
+    assert len(recorded.logs) == events

@@ -41,7 +41,6 @@ class Runtime:
         "dup",
         "failed",
         "get_context",
-        "get_span",
         "heads",
         "idle_tracer",
         "instruments",
@@ -49,6 +48,7 @@ class Runtime:
         "live",
         "logger",
         "meter_probe",
+        "nothing",
         "set_span",
         "settings",
         "tracer",
@@ -82,7 +82,7 @@ class Runtime:
         self.attach: Callable[[Context], Token[Context]] = context.attach
         self.detach: Callable[[Token[Context]], None] = context.detach
         self.get_context: Callable[[], Context] = context.get_current
-        self.get_span: Callable[[Context | None], Span] = trace.get_current_span
+        self.nothing: Span = trace.INVALID_SPAN
         self.set_span: Callable[[Span, Context | None], Context] = (
             trace.set_span_in_context
         )

@@ -83,7 +83,8 @@ class GenAISpan(SpanRecord):
             context = self._options.get("context") or runtime.get_context()  # type: ignore[assignment] # checked by the caller
         self._context: Context = context
         if context and runtime.suppressed(context):
-            self._span = runtime.get_span(context)
+            # Never the parent: findings and metrics would be written to it.
+            self._span = runtime.nothing
             self._state = IDLE
             return self
         self._last_chunk: float | None = None
