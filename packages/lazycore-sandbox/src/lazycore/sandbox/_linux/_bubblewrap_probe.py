@@ -18,6 +18,11 @@ _NEVER = frozenset(
     {Guarantee.EXEC_LIST, Guarantee.MEMORY, Guarantee.CPU, Guarantee.DISK}
 )
 _FIRST_SAFE = (0, 12)
+_REMEDY = (
+    "sysctl user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1; on "
+    "Ubuntu 24.04 load the AppArmor profile bwrap-userns-restrict; in Docker use "
+    "--security-opt seccomp=unconfined, or allow_degraded with the landlock backend"
+)
 
 
 @functools.lru_cache(maxsize=8)
@@ -50,7 +55,11 @@ def probe_bubblewrap(
         held = _probe._try(engine)  # noqa: SLF001 - one set of traps for all backends
     except (SandboxError, OSError, ValueError, RuntimeError) as error:
         return BackendReport(
-            backend=unproven.name, available=False, reason=str(error), notes=notes
+            backend=unproven.name,
+            available=False,
+            reason=str(error),
+            remedy=_REMEDY,
+            notes=notes,
         )
     meaning = _probe._MEANING  # noqa: SLF001 - see above
     return BackendReport(
