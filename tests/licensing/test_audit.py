@@ -456,3 +456,25 @@ def test_the_command_line_fails_as_documented(
     assert main(["audit", "--policy", str(tmp_path / "no.toml")]) == 2
     assert main(["notice", "--env", str(site)]) == 0
     assert "Permission is hereby granted" in capsys.readouterr().out
+
+
+def test_a_licence_that_left_its_snapshot_is_said(site: Path) -> None:
+    before = {p.name: p.finding for p in read_environment(site) if p.finding}
+    metadata = site / "weak-1.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("MPL-2.0", "MIT"))
+    (site / "free-1.0.dist-info/licenses/LICENSE").write_text("Changed terms.")
+    after = audit(read_environment(site), evidence=before, today=DAY)
+    changed = [name for rule, name in rules(after) if rule == "LZ011"]
+    assert changed == ["free", "weak"]
+
+
+def test_guesses_and_conflicts_and_idle_clarifications_are_said(
+    tmp_path: Path, make_dist: MakeDist
+) -> None:
+    make_dist("guessed", body="# X\n\n## License\n\nMIT License.\n")
+    site = make_dist("torn", "License: MIT", files={"LICENSE": "lorem " * 40}).parent
+    idle = (
+        f'[[clarify]]\npackage = "no"\nexpression = "MIT"\ntext-sha256 = "{"0" * 64}"'
+    )
+    report = audit(read_environment(site), policy=policy(tmp_path, idle), today=DAY)
+    assert [rule for rule, _ in rules(report)] == ["LZ004", "LZ013", "LZ010"]

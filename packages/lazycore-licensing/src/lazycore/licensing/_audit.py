@@ -131,8 +131,8 @@ def audit(
             `read_cyclonedx` or `read_conda`.
         policy: The policy; the plain decision table when None.
         usage: Judge every package for this use instead of the policy's.
-        evidence: Licences by normalised name, for inputs that state none, from
-            `read_environment` or a snapshot.
+        evidence: Licences by normalised name, from a snapshot or `read_environment`:
+            the licence of inputs that state none, a comparison for those that do.
         today: For expiry; the current UTC day when None.
 
     Examples:
@@ -252,9 +252,11 @@ class _Auditor:
         )
 
     def _finding(self, package: Package) -> LicenseFinding:
-        if package.finding is not None:
-            return package.finding
         found = self.evidence.get(package.name)
+        if package.finding is not None:
+            if found is not None:
+                self._compare(package, found, package.finding)
+            return package.finding
         if found is None:
             self._note(
                 "LZ012",
@@ -279,6 +281,19 @@ class _Auditor:
                 "between versions",
             )
         return found
+
+    def _compare(
+        self, package: Package, old: LicenseFinding, new: LicenseFinding
+    ) -> None:
+        """Report a licence that is not the one of the snapshot."""
+        if old.expression != new.expression:
+            was, now = old.expression or "unknown", new.expression or "unknown"
+            message = f"the licence was {was} and is {now}; read it, then snapshot"
+        elif old.text_sha256 != new.text_sha256:
+            message = "the licence text changed; read it, then snapshot"
+        else:
+            return
+        self._note("LZ011", Verdict.REVIEW, package, message)
 
     def _clarified(self, package: Package, finding: LicenseFinding) -> LicenseFinding:
         for fact in self.policy.clarifications:

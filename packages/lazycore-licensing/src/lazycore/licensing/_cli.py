@@ -63,7 +63,7 @@ def _arguments() -> argparse.ArgumentParser:
     every.set_defaults(run=_cli_expressions.run_explain)
     audit = commands.add_parser("audit", help="judge an environment, lock or SBOM")
     _sources(audit)
-    audit.add_argument("--evidence", metavar="FILE", help="licences.lock for --lock")
+    audit.add_argument("--evidence", metavar="FILE", help="licences.lock")
     audit.add_argument("--policy", metavar="FILE", help="default: the project's own")
     audit.add_argument("--format", choices=_FORMATS, default="text")
     audit.add_argument("--output", metavar="FILE", help="write there, not to stdout")

@@ -54,14 +54,12 @@ def run_audit(options: argparse.Namespace) -> int:
 
     policy = _policy(options)
     packages = _packages(options, policy)
-    evidence = None
-    if options.lock:
-        if not options.evidence:
-            raise SourceError(
-                f"{options.lock}: a lock states no licences; give --evidence "
-                "licences.lock, made by `lazycore-licensing snapshot --env PATH`"
-            )
-        evidence = read_snapshot(options.evidence)
+    if options.lock and not options.evidence:
+        raise SourceError(
+            f"{options.lock}: a lock states no licences; give --evidence "
+            "licences.lock, made by `lazycore-licensing snapshot --env PATH`"
+        )
+    evidence = read_snapshot(options.evidence) if options.evidence else None
     report = audit(
         packages,
         policy=policy,

@@ -30,7 +30,8 @@ _PHRASES: Final = (
         re.IGNORECASE,
     ),
     re.compile(
-        r"\bmozilla public licen[cs]e,? ?(?:version |v\.? ?)?[12]\.[01]|\bmpl[- ]2(?:\.0)?",
+        r"\bmozilla public licen[cs]e,? ?(?:version |v\.? ?)?[12]\.[01]"
+        r"|\bmpl[- ]2(?:\.0)?",
         re.IGNORECASE,
     ),
     re.compile(
