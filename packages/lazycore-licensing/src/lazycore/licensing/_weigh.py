@@ -72,7 +72,8 @@ def weigh(
         text = _against_classifiers(scale, text, classifiers)
         return _decision(scale, text, "license-field", Confidence.DERIVED)
     if scale.files.expression is not None:
-        text = _later(scale, scale.files.expression, classifiers)
+        text = _told_apart(scale, scale.files.expression, classifiers)
+        text = _later(scale, text, classifiers)
         text = _with_conditions(scale, text)
         text = _against_classifiers(scale, text, classifiers)
         return _decision(scale, text, "license-file", Confidence.DERIVED)
@@ -215,6 +216,18 @@ def _with_conditions(scale: _Scale, text: str) -> str:
         return text
     scale.conflicts.append(f"a licence file adds {', '.join(extra)} to {text:.60}")
     return _all_of([text, *extra])
+
+
+def _told_apart(scale: _Scale, text: str, classifiers: list[str]) -> str:
+    """Let a precise classifier decide between texts that nearly contain each other.
+
+    Only among licences that the file holds and that are no milder: ISC and 0BSD
+    differ by one sentence.
+    """
+    if len(classifiers) != 1 or classifiers[0] not in scale.files.present:
+        return text
+    same = _strictest(classifiers[0]) == _strictest(text)
+    return classifiers[0] if same and len(scale.files.ids) == 1 else text
 
 
 def _disagreement(scale: _Scale, stated: str, in_file: str) -> str:
