@@ -29,25 +29,32 @@ if TYPE_CHECKING:
 def peers(i: Any, j: Any, v: Any, nodes: int) -> dict[str, Callable[[], Any]]:
     """Return the peers that are installed."""
     found: dict[str, Callable[[], Any]] = {}
+    shape = (nodes, nodes)
     try:
         sparse = import_module("scipy.sparse")
-        shape = (nodes, nodes)
-        found["scipy tocsr (sums duplicates)"] = lambda: sparse.coo_array(
-            (v, (i, j)), shape=shape
-        ).tocsr()
+
+        def by_scipy() -> Any:
+            return sparse.coo_array((v, (i, j)), shape=shape).tocsr()
+
+        found["scipy tocsr (sums duplicates)"] = by_scipy
     except ImportError:
         pass
     try:
         torch = import_module("torch")
         place = torch.from_numpy(np.stack([i, j]).astype(np.int64))
         values = torch.from_numpy(v)
-        found["torch to_sparse_csr (sums duplicates)"] = lambda: (
-            torch.sparse_coo_tensor(place, values, (nodes, nodes)).to_sparse_csr()
-        )
+
+        def by_torch() -> Any:
+            return torch.sparse_coo_tensor(place, values, shape).to_sparse_csr()
+
+        found["torch to_sparse_csr (sums duplicates)"] = by_torch
         geometric = import_module("torch_geometric")
-        found["PyG EdgeIndex.sort_by (keeps)"] = lambda: (
-            geometric.EdgeIndex(place, sparse_size=(nodes, nodes)).sort_by("row")[0]
-        ).get_csr()
+
+        def by_pyg() -> Any:
+            edges = geometric.EdgeIndex(place, sparse_size=(nodes, nodes))
+            return edges.sort_by("row")[0].get_csr()
+
+        found["PyG EdgeIndex.sort_by (keeps)"] = by_pyg
     except ImportError:
         pass
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from lazycore.data._buffers import size_of
 from lazycore.data._columns import (
     columns_of,
     export,
@@ -40,15 +41,20 @@ def _signed(array: Any) -> Any:
     if longest > 2 ** (width - 1):
         return array
     signed = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width]
+    # pyarrow 16 and 21 hand no dictionary of large strings on to NumPy.
+    values = kind.value_type
+    size = max((size_of(chunk.dictionary) for chunk in array.chunks), default=0)
+    if values == pa.large_string() and size < 2**31:
+        values = pa.string()
     parts = [
         pa.DictionaryArray.from_arrays(
-            chunk.indices.view(signed), chunk.dictionary, ordered=kind.ordered
+            chunk.indices.view(signed),
+            chunk.dictionary.cast(values),
+            ordered=kind.ordered,
         )
         for chunk in array.chunks
     ]
-    return pa.chunked_array(
-        parts, type=pa.dictionary(signed, kind.value_type, kind.ordered)
-    )
+    return pa.chunked_array(parts, type=pa.dictionary(signed, values, kind.ordered))
 
 
 def _is_text(kind: Any) -> bool:
@@ -164,7 +170,7 @@ def from_polars_zero_copy(
             from lazycore.data._explain import plan_to_pandas
 
             plan = plan_to_pandas(source, strings=strings)
-            if not plan.ok:
+            if plan.vetoes(source.height):
                 raise ZeroCopyError(plan.message(), report=plan)
         values = {
             series.name: pandas_values(arrow_of(series, strings), strings)

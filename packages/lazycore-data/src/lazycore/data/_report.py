@@ -173,6 +173,17 @@ class _Report:
         """The columns that are not zero copy, in order."""
         return tuple(c for c in self.columns.values() if not c.ok)
 
+    def vetoes(self, rows: int) -> bool:
+        """Tell whether the report is reason enough to refuse before converting.
+
+        Up to two bits a row may be a realigned bitmap of the head alone: the proof
+        after the conversion decides.
+        """
+        return bool(self.notes) or any(
+            c.verdict not in ("copies", "widens", "zero copy") or c.copied * 4 > rows
+            for c in self.columns.values()
+        )
+
     def message(self) -> str:
         """Return the refusal: at most twenty columns, each with reason and fix."""
         problems = self.problems

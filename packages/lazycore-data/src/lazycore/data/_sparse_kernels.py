@@ -76,8 +76,10 @@ def group(keys: Any, count: int) -> tuple[Any, Any]:
 
     sparse = import_module("scipy.sparse")
     positions = np.arange(size, dtype=index_dtype(max(size, count)))
-    matrix = sparse.csr_array((positions, (keys, positions)), shape=(count, size))
-    return matrix.data, matrix.indptr
+    matrix = sparse.coo_array((positions, (keys, positions)), shape=(count, size))
+    matrix.has_canonical_format = True  # no place repeats: nothing to sum or sort
+    grouped = matrix.tocsr()
+    return grouped.data, grouped.indptr
 
 
 def order(major: Any, minor: Any, counts: tuple[int, int]) -> Any:

@@ -281,7 +281,7 @@ def to_polars_zero_copy(  # noqa: C901 - one option after the other
             categories=categories,
             aliasing=aliasing,
         )
-        if not plan.ok:
+        if plan.vetoes(work.num_rows if is_table(work) else len(work)):
             raise ZeroCopyError(plan.message(), report=plan)
     columns = columns_of(work, copy=aliasing == "copy")
     result = assemble(columns, rechunk=rechunk, categories=categories)
