@@ -138,7 +138,7 @@ def check_one(seed: int, arrow_frame: Callable[..., Any]) -> None:
         ).column(0)
         if column.verdict == "zero copy":
             assert buffers_outside(source, seen) == 0, (seed, name)
-        if column.copied == 0 and len(frame):
+        if column.copied == 0 and len(frame) > 256:
             # A sliced bitmap may be realigned in the head alone: bits, not bytes.
             assert plan.columns[name].copied * 4 <= len(frame) + 8, (seed, name)
         assert texts(result[name].to_list()) == texts(

@@ -176,11 +176,12 @@ class _Report:
     def vetoes(self, rows: int) -> bool:
         """Tell whether the report is reason enough to refuse before converting.
 
-        Up to two bits a row may be a realigned bitmap of the head alone: the proof
-        after the conversion decides.
+        Up to two bits a row may be a realigned bitmap of the head alone, and a small
+        frame is cheap to convert: there the proof after the conversion decides.
         """
         return bool(self.notes) or any(
-            c.verdict not in ("copies", "widens", "zero copy") or c.copied * 4 > rows
+            c.verdict not in ("copies", "widens", "zero copy")
+            or (rows > 256 and c.copied * 4 > rows)
             for c in self.columns.values()
         )
 

@@ -102,7 +102,16 @@ def prepared(column: Column) -> Any:
     if found.error:
         message = f"column {column.label!r}: {found.error}; {found.fix}"
         raise UnsupportedArrowTypeError(message)
-    return column.array if found.repair is None else column.array.cast(found.repair)
+    array = column.array if found.repair is None else column.array.cast(found.repair)
+    pa = library("pyarrow")
+    if len(array) == 0:
+        # Polars 1.0 cannot read a dictionary without chunks, nor an empty slice of
+        # views.
+        return pa.chunked_array([pa.nulls(0, array.type)])
+    full = [chunk for chunk in array.chunks if len(chunk)]
+    if len(full) == array.num_chunks:
+        return array
+    return pa.chunked_array(full, type=array.type)
 
 
 def _enumerated(series: Any, column: Column) -> Any:
