@@ -50,6 +50,7 @@ TEST_TOOLS = ("pytest>=9", "hypothesis>=6.120")
 SDK = "opentelemetry-sdk>=1.38,<2"
 TEST_EXTRAS = {
     "experiments": ("jsonschema>=4.18", SDK),
+    "licensing": ("jsonschema>=4.18",),
     "telemetry": (SDK,),
 }
 # The reviews, misspellings and dictionary of the demo `typo-repair`: read as data,
@@ -384,6 +385,18 @@ def slow(session: nox.Session) -> None:
     run_tests(session, *paths)
 
 
+@nox.session(requires=["wheels"], tags=MATRIX, default=False)
+def licences(session: nox.Session) -> None:
+    """Hold what a development environment installs against our own policy."""
+    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    for group in ("test", "lint", "docs"):
+        session.install(*nox.project.dependency_groups(PYPROJECT, group))
+    environment = session.virtualenv.location
+    session.run(
+        "lazycore-licensing", "audit", "--env", environment, "--fail-on", "deny"
+    )
+
+
 @nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
     """Measure ours beside the peers that install, in one interleaved run each."""
@@ -409,6 +422,12 @@ def bump(session: nox.Session) -> None:
         text = re.sub(r'("lazycore-[a-z]+)>=[^"]+"', rf'\g<1>{within}"', text)
         path.write_text(text, encoding="utf-8")
         session.log(f"{path.relative_to(ROOT)}: {version}")
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        newer = re.sub(r"(?m)^(\s+rev: v)\d+\.\d+\.\d+$", rf"\g<1>{version}", text)
+        if newer != text:
+            path.write_text(newer, encoding="utf-8")
+            session.log(f"{path.relative_to(ROOT)}: {version}")
 
 
 nox.options.sessions = [

@@ -169,3 +169,17 @@ def test_no_slice_imports_the_opentelemetry_sdk(name: str) -> None:
                 names = [alias.name for alias in node.names]
             found += [path for one in names if one.startswith("opentelemetry.sdk")]
     assert found == []
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_the_version_is_written_in_the_distribution_alone(name: str) -> None:
+    project = pyproject(f"lazycore-{name}")["project"]
+    own = re.compile(rf"lazycore-{name}[/= \"]+{re.escape(str(project['version']))}")
+    assigned = re.compile(rf"VERSION[^=\n]*= \"{re.escape(str(project['version']))}\"")
+    found = [
+        path
+        for path in (ROOT / f"packages/lazycore-{name}/src").rglob("*.py")
+        for pattern in (own, assigned)
+        if pattern.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

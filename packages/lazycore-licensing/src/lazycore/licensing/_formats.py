@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from lazycore.licensing import _tool
 from lazycore.licensing._audit import RULES
 from lazycore.licensing._decision import Verdict
 from lazycore.licensing._terminal import printable
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from lazycore.licensing._audit import AuditReport
 
-VERSION: Final = "0.1.0"
 _LEVELS = {Verdict.DENY: "error", Verdict.REVIEW: "warning", Verdict.ALLOW: "note"}
 
 
@@ -149,7 +149,7 @@ def to_sarif(report: AuditReport) -> str:
             }
         )
     rules = [{"id": name, "shortDescription": {"text": RULES[name]}} for name in names]
-    driver = {"name": "lazycore-licensing", "version": VERSION, "rules": rules}
+    driver = {"name": _tool.NAME, "version": _tool.version(), "rules": rules}
     document = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -178,7 +178,7 @@ def to_cyclonedx(report: AuditReport, *, version: str = "1.6") -> str:
         if item.finding.expression:
             component["licenses"] = [{"expression": item.finding.expression}]
         components.append(component)
-    tool = {"type": "application", "name": "lazycore-licensing", "version": VERSION}
+    tool = {"type": "application", "name": _tool.NAME, "version": _tool.version()}
     document = {
         "$schema": f"http://cyclonedx.org/schema/bom-{version}.schema.json",
         "bomFormat": "CycloneDX",

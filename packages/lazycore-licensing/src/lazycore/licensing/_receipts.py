@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from lazycore.licensing import _tool
 from lazycore.licensing._decision import Usage
 from lazycore.licensing._errors import (
     ReceiptError,
@@ -175,7 +176,7 @@ class ReceiptLog:
                 usage=Usage(usage),
                 accepted_by=by.strip(),
                 accepted_at=moment.isoformat(timespec="seconds"),
-                tool="lazycore-licensing/0.1.0",
+                tool=f"{_tool.NAME}/{_tool.version()}",
                 previous=known[-1].digest if known else GENESIS,
             )
             _append(stream, receipt)
