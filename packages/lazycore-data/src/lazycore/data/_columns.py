@@ -13,6 +13,7 @@ from lazycore.data._errors import (
     UnsupportedFrameError,
 )
 from lazycore.data._libraries import library
+from lazycore.data._types import cause, is_panic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,12 +98,20 @@ def export(series: Any, *, views: bool = True) -> Any:
     """
     pl = library("polars")
     frame = series.to_frame()
-    if hasattr(pl, "CompatLevel"):
-        level = pl.CompatLevel
-        table = frame.to_arrow(compat_level=level.newest() if views else level.oldest())
-    else:  # Polars 1.0
-        table = frame.to_arrow(future=views)
-    return table.column(0)
+    try:
+        if hasattr(pl, "CompatLevel"):
+            level = pl.CompatLevel
+            wanted = level.newest() if views else level.oldest()
+            return frame.to_arrow(compat_level=wanted).column(0)
+        return frame.to_arrow(future=views).column(0)  # Polars 1.0
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        message = (
+            f"Polars {pl.__version__} panics on exporting column {series.name!r} of "
+            f"type {series.dtype}: {cause(error)}; upgrade Polars"
+        )
+        raise UnsupportedArrowTypeError(message) from error
 
 
 def _is_categorical(series: Any) -> bool:
