@@ -5,11 +5,13 @@ Rights and the ABI that brought each one: landlock(7).
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux import _calls
+from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,6 +108,24 @@ def _restrict(rules: Iterable[Rule], *, abi: int, net: int, scoped: int) -> None
 def confine_files(rules: Iterable[Rule], *, abi: int) -> None:
     """Enforce the file rules alone: for a server that later confines its children."""
     _restrict(rules, abi=abi, net=0, scoped=0)
+
+
+def open_rules(described: Iterable[tuple[str, int, int, int]]) -> list[Rule]:
+    """Open each (path, rights, device, inode); a pinned inode must be the same.
+
+    Raises:
+        StageError: If a path was replaced since it was checked.
+    """
+    rules: list[Rule] = []
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    for path, rights, device, inode in described:
+        fd = _calls.open_beneath_root(path, root)
+        info = os.fstat(fd)
+        if inode and (info.st_dev, info.st_ino) != (device, inode):
+            raise StageError("replaced", errno.ESTALE, path)
+        rules.append((fd, rights))
+    os.close(root)
+    return rules
 
 
 def scope_signals(*, abi: int) -> None:

@@ -25,8 +25,9 @@ from lazycore.sandbox._linux._children import (
     receive_fd,
 )
 from lazycore.sandbox._linux._meter import children_of
-from lazycore.sandbox._linux._mounts import StageError
+from lazycore.sandbox._linux._ready_target import ReadyTarget
 from lazycore.sandbox._linux._request import send_answer
+from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._request import Request
@@ -241,13 +242,17 @@ def _child(
         channel = socket.socket(fileno=CHANNEL_FD)
         failure = None
         root = None
+        ready = None
         try:
             if kind != NO_NAMESPACES:
                 _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if kind != NO_NAMESPACES:
                 enter_namespaces(identity, network=kind == ISOLATED)
-            if base:
+            if base and kind == NO_NAMESPACES:
+                _supervisor.become_reaper(base["landlock_abi"])
+                ready = ReadyTarget()
+            elif base:
                 root = _supervisor.build_base(base)
         except StageError as error:
             failure = error
@@ -257,7 +262,7 @@ def _child(
         if not data or fd < 0 or hung_up(channel):
             os._exit(0)
         run = socket.socket(fileno=fd)
-        _supervisor.serve_one(run, channel, failure, root=root)
+        _supervisor.serve_one(run, channel, failure, root=root, ready=ready)
     finally:
         os._exit(0)
 

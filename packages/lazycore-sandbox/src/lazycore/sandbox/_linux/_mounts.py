@@ -22,6 +22,7 @@ from lazycore.sandbox._linux._landlock import (
     WRITE,
     Rule,
 )
+from lazycore.sandbox._linux._stage import StageError
 
 _RESERVED_PIDS = 300
 _QUIET = _calls.ATTR_NOSUID | _calls.ATTR_NODEV
@@ -40,16 +41,6 @@ _PROC_SECRETS = ("kcore", "keys", "key-users", "kmsg", "timer_list", "sched_debu
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._plan import Bind
-
-
-class StageError(Exception):
-    """A step of the confinement failed; carries where, for the caller's message."""
-
-    def __init__(self, stage: str, code: int, detail: str = "") -> None:
-        super().__init__(f"{stage}: {os.strerror(code)} {detail}")
-        self.stage = stage
-        self.code = code
-        self.detail = detail
 
 
 class Root:

@@ -27,8 +27,8 @@ from lazycore.sandbox._linux._children import (
     receive_fd,
     send_fd,
 )
-from lazycore.sandbox._linux._mounts import StageError
 from lazycore.sandbox._linux._request import Request, send_answer
+from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._landlock import Rule

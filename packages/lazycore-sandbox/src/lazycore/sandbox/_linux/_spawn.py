@@ -16,7 +16,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux import _target
-from lazycore.sandbox._linux._mounts import StageError
+from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._landlock import Rule

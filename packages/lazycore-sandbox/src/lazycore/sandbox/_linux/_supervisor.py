@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _landlock, _spawn, _target
 from lazycore.sandbox._linux._meter import Meter
-from lazycore.sandbox._linux._mounts import Root, StageError
+from lazycore.sandbox._linux._mounts import Root
 from lazycore.sandbox._linux._request import Request, receive_request, send_answer
+from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._landlock import Rule
     from lazycore.sandbox._linux._plan import Bind
+    from lazycore.sandbox._linux._ready_target import ReadyTarget
 
 KILL = b"k"
 
@@ -33,7 +35,9 @@ def serve_one(
     channel: socket.socket,
     failure: StageError | None,
     rules: list[Rule] | None = None,
+    *,
     root: Root | None = None,
+    ready: ReadyTarget | None = None,
 ) -> NoReturn:
     """Serve one request and end this process; never returns.
 
@@ -43,6 +47,7 @@ def serve_one(
         failure: What already went wrong while the namespaces were prepared.
         rules: The Landlock rules when the view is built already.
         root: A root that has the request's base already, but not its binds.
+        ready: The target, forked ahead; this process scopes its signals already.
     """
     try:
         if failure is not None:
@@ -53,15 +58,15 @@ def serve_one(
         except (EOFError, OSError):
             os._exit(0)
         try:
-            if rules is None:
+            if rules is None and ready is None:
                 rules = build(request, root)
             if request["session"]:
                 from lazycore.sandbox._linux import _session_server
 
-                _session_server.serve(sock, channel, request, rules)
+                _session_server.serve(sock, channel, request, rules or [])
             supervisor = Supervisor(sock, channel, request)
             sock = supervisor.sock
-            supervisor.run(fds, rules)
+            supervisor.run(fds, rules or [], ready)
         except StageError as error:
             _fail(sock, error.stage, error.code, error.detail)
         except OSError as error:
@@ -79,7 +84,7 @@ def _fail(sock: socket.socket, stage: str, code: int, detail: str) -> None:
 def build(request: Request, root: Root | None = None) -> list[Rule]:
     """Make the target's view of the file system; return its Landlock rules."""
     if not request["namespaces"]:
-        return _open_rules(request)
+        return _landlock.open_rules(request["rules"])
     if root is None:
         root = build_base(request["base"], writable_proc=request["session"])
     for bind in request["binds"]:
@@ -117,19 +122,6 @@ def _step(root: Root, bind: Bind) -> None:
             root.bind(bind)
     except OSError as error:
         raise StageError(kind, error.errno or 0, path) from error
-
-
-def _open_rules(request: Request) -> list[Rule]:
-    rules: list[Rule] = []
-    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
-    for path, rights, device, inode in request["rules"]:
-        fd = _calls.open_beneath_root(path, root)
-        info = os.fstat(fd)
-        if inode and (info.st_dev, info.st_ino) != (device, inode):
-            raise StageError("replaced", errno.ESTALE, path)
-        rules.append((fd, rights))
-    os.close(root)
-    return rules
 
 
 def _lifted(sock: socket.socket) -> socket.socket:
@@ -170,11 +162,12 @@ class Supervisor:
         self._meter = Meter(request["watch"], own_pids=request["namespaces"])
         self._ended = 0
 
-    def run(self, fds: list[int], rules: list[Rule]) -> None:
+    def run(self, fds: list[int], rules: list[Rule], ready: ReadyTarget | None) -> None:
         """Run the target to its end and send the final answer."""
         if not self._request["namespaces"]:
-            _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
-            self._scope_signals()
+            if ready is None:
+                become_reaper(self._request["landlock_abi"])
+            self._scoped = True
         self._meter.start()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         children = _above(_calls.signal_descriptor(signal.SIGCHLD))
@@ -184,11 +177,15 @@ class Supervisor:
             self._end_all()
             self._report()
             return
-        status_read, status_write = os.pipe2(os.O_CLOEXEC)
-        self._target = os.fork()
-        if not self._target:
-            _target.become(self._request, fds, status_write, rules)
-        os.close(status_write)
+        if ready is not None:
+            self._target, status_read = ready.pid, ready.status
+            ready.begin(self._request, fds)
+        else:
+            status_read, status_write = os.pipe2(os.O_CLOEXEC)
+            self._target = os.fork()
+            if not self._target:
+                _target.become(self._request, fds, status_write, rules)
+            os.close(status_write)
         for fd in fds:
             os.close(fd)
         self._watch(children)
@@ -265,15 +262,16 @@ class Supervisor:
             os.kill(-1, signal.SIGKILL)
         self._reap(block=True)
 
-    def _scope_signals(self) -> None:
-        """Enter a signal scope and prove, once, that kill(-1) cannot leave it."""
-        launcher = os.getppid()
+
+def become_reaper(abi: int) -> None:
+    """Adopt orphans, enter a signal scope, and prove that kill(-1) cannot leave it."""
+    _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
+    launcher = os.getppid()
+    os.kill(launcher, 0)
+    _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
+    _landlock.scope_signals(abi=abi)
+    try:
         os.kill(launcher, 0)
-        _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
-        _landlock.scope_signals(abi=self._request["landlock_abi"])
-        try:
-            os.kill(launcher, 0)
-        except PermissionError:
-            self._scoped = True
-        else:
-            raise StageError("signal scope", errno.ENOTSUP)
+    except PermissionError:
+        return
+    raise StageError("signal scope", errno.ENOTSUP)
