@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -64,29 +65,30 @@ def source_checks(copy: Path) -> tuple[int, str]:
 
 
 def isolation_checks(copy: Path, name: str) -> tuple[int, str]:
-    """Run the isolation checks over a slice's source laid out as installed."""
-    site = copy / "site-packages"
+    """Run the isolation checks over a slice of the copy, installed for the run."""
+    purelib = Path(sysconfig.get_path("purelib"))
     wheel = next((copy / "dist").glob(f"lazycore_{name}-[0-9]*.whl"))
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    shutil.copytree(
-        copy / f"packages/lazycore-{name}/src/lazycore",
-        site / "lazycore",
-        dirs_exist_ok=True,
-    )
-    purelib = next(p for p in sys.path if p.endswith("site-packages"))
-    # `python -I` in the checks ignores PYTHONPATH, so the slice is installed
-    # by a path file in this environment for the time of the run.
-    link = Path(purelib) / f"planted-{os.getpid()}.pth"
-    link.write_text(f"{site}\n", encoding="utf-8")
+        tops = {Path(member).parts[0] for member in archive.namelist()}
+        assert not any((purelib / top).exists() for top in tops)
+        archive.extractall(purelib)
     try:
+        shutil.copytree(
+            copy / f"packages/lazycore-{name}/src/lazycore",
+            purelib / "lazycore",
+            dirs_exist_ok=True,
+        )
         return run_checks(
             copy,
             str(copy / "tests/isolation/test_slice_alone.py"),
+            # This environment holds what builds wheels as well.
+            "-k",
+            "not environment_holds_only",
             LAZYCORE_SLICE=name,
         )
     finally:
-        link.unlink()
+        for top in tops:
+            shutil.rmtree(purelib / top)
 
 
 def test_untouched_copy_passes(copy: Path) -> None:
@@ -127,6 +129,11 @@ def test_pin_lost_from_the_built_meta_wheel_is_caught(copy: Path) -> None:
     assert "test_metadata_carries_every_declared_requirement[lazycore]" in output
 
 
+def test_untouched_slice_passes_the_isolation_checks(copy: Path) -> None:
+    status, output = isolation_checks(copy, "licensing")
+    assert status == 0, output
+
+
 def test_undeclared_sibling_import_is_caught(copy: Path) -> None:
     init = copy / "packages/lazycore-licensing/src/lazycore/licensing/__init__.py"
     text = init.read_text(encoding="utf-8")
@@ -138,12 +145,24 @@ def test_undeclared_sibling_import_is_caught(copy: Path) -> None:
 
 def test_heavy_import_at_module_level_is_caught(copy: Path) -> None:
     # A stand-in that costs nothing to install; the check goes by name.
-    (copy / "site-packages/pandas").mkdir(parents=True)
-    (copy / "site-packages/pandas/__init__.py").write_text("", encoding="utf-8")
+    stand_in = Path(sysconfig.get_path("purelib")) / "pandas.py"
+    stand_in.write_text("", encoding="utf-8")
     init = copy / "packages/lazycore-licensing/src/lazycore/licensing/__init__.py"
     text = init.read_text(encoding="utf-8")
     init.write_text(f"{text}\nimport pandas\n", encoding="utf-8")
-    status, output = isolation_checks(copy, "licensing")
+    try:
+        status, output = isolation_checks(copy, "licensing")
+    finally:
+        stand_in.unlink()
     assert status == 1
     assert "test_import_is_silent_and_touches_nothing" in output
     assert "assert ['pandas'] == []" in output
+
+
+def test_file_opened_at_import_is_caught(copy: Path) -> None:
+    init = copy / "packages/lazycore-licensing/src/lazycore/licensing/__init__.py"
+    text = init.read_text(encoding="utf-8")
+    init.write_text(f"{text}\nopen('/etc/hostname').close()\n", encoding="utf-8")
+    status, output = isolation_checks(copy, "licensing")
+    assert status == 1
+    assert "open /etc/hostname" in output
