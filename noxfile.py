@@ -63,6 +63,7 @@ OPENTELEMETRY = {
     # loopback, and is held against a second reading of the conventions.
     "newest": (
         SDK,
+        "numpy",
         "opentelemetry-exporter-otlp-proto-grpc",
         "opentelemetry-exporter-otlp-proto-http",
         "oteltap",
