@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -251,3 +252,57 @@ def test_node_counts_agree_over_relations_or_are_refused() -> None:
     graphs["film", "like", "film"] = coo([0], [0], None, (4, 4))
     with pytest.raises(SparseInvariantError, match="'film'"):
         node_counts(graphs)
+
+
+@pytest.mark.parametrize("policy", ["keep", "last", "raise"])
+def test_ordering_coordinates_costs_memory_by_elements_not_by_the_shape(
+    policy: Any,
+) -> None:
+    graph = ArraySparseAdapter.from_coo([2**26, 5], [3, 2**26], shape=(2**27, 2**27))
+    tracemalloc.start()
+    try:
+        layout = graph.to_coo(sort=True, duplicates=policy)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert layout.rows.tolist() == [5, 2**26]
+    assert peak < 2**24
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+def test_unsigned_indices_of_64_bits_convert_to_every_format(form: str) -> None:
+    rows, columns = np.array([1, 0], np.uint64), np.array([0, 1], np.uint64)
+    graph = ArraySparseAdapter.from_coo(rows, columns, shape=(2, 2))
+    layout = getattr(graph, f"to_{form}")(sort=True)
+    assert layout.edge_ids.tolist() in ([1, 0], [0, 1])
+    with pytest.raises(SparseInvariantError, match=r"2\*\*63"):
+        ArraySparseAdapter.from_coo(np.array([2**63], np.uint64), [0], shape=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"edge_ids": [-5, 0]}, "numbered from 0"),
+        ({"edge_ids": [0.5, 1.0]}, "integers"),
+        ({"edge_ids": [1, 1]}, "two elements alike"),
+        ({"values": [[1], [2, 3]]}, "values"),
+        ({"shape": (1.5, 2)}, "whole numbers"),
+        ({"shape": "ab"}, "whole numbers"),
+        ({"shape": None}, "whole numbers"),
+        ({"shape": (2, 2, 2)}, "whole numbers"),
+    ],
+    ids=str,
+)
+def test_edge_numbers_values_and_shapes_that_make_no_sense_are_named(
+    options: dict[str, Any], reason: str
+) -> None:
+    wanted: dict[str, Any] = {"shape": (2, 2), **options}
+    with pytest.raises(SparseInvariantError, match=reason):
+        ArraySparseAdapter.from_coo([0, 1], [1, 0], **wanted).validate(full=True)
+
+
+def test_empty_lists_are_integer_indices_in_every_layout() -> None:
+    graph = ArraySparseAdapter.from_coo([], [], shape=(3, 3))
+    for layout in (graph.to_coo(), graph.to_csr(), graph.to_csc()):
+        for part in (layout.pointers, layout.rows, layout.columns, layout.edge_ids):
+            assert part is None or part.dtype.kind == "i"

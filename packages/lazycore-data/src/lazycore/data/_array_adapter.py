@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import TYPE_CHECKING, Any
 
 from lazycore.data._errors import CopyRequiredError, SparseInvariantError
@@ -32,15 +33,49 @@ __all__ = ["ArraySparseAdapter"]
 _DUPLICATES = ("keep", "sum", "last", "raise")
 
 
-def _array(value: Any) -> Any:
+def _array(name: str, value: Any) -> Any:
     np = library("numpy")
-    return None if value is None else np.asarray(value)
+    try:
+        return None if value is None else np.asarray(value)
+    except (TypeError, ValueError) as error:
+        message = f"{name} is no array: {error}; give equal rows of one type"
+        raise SparseInvariantError(message) from error
+
+
+def _index_array(name: str, value: Any) -> Any:
+    """Return positions as an array of signed or short unsigned integers.
+
+    An empty list says nothing of its dtype and would be float64; NumPy 1.26 can
+    count nothing by 64-bit unsigned keys.
+    """
+    np = library("numpy")
+    array = _array(name, value)
+    if array is None:
+        return None
+    if not array.size and not np.issubdtype(array.dtype, np.integer):
+        return array.astype(np.int64)
+    if array.dtype == np.uint64:
+        if array.size and int(array.max()) >= 2**63:
+            message = f"{name} holds {int(array.max())}, over 2**63 - 1"
+            raise SparseInvariantError(message)
+        return array.astype(np.int64)
+    return array
+
+
+def _shape(value: Any) -> tuple[int, int]:
+    try:
+        height, width = (operator.index(length) for length in value)
+    except (TypeError, ValueError) as error:
+        message = f"shape={value!r}: give two whole numbers, (rows, columns)"
+        raise SparseInvariantError(message) from error
+    return height, width
 
 
 class ArraySparseAdapter(SparseGraphTensorAdapter):
     """A sparse graph over NumPy arrays.
 
-    Arrays that are given are shared, never written to. Every conversion carries
+    Arrays that are given are shared, never written to; 64-bit unsigned indices
+    alone are copied, to ``int64``. Every conversion carries
     ``edge_ids``, the number of each element in the order in which the edges were
     given, so any table of edge attributes can follow.
 
@@ -66,15 +101,16 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
             raise ValueError(f"direction={direction!r}: choose 'src_dst' or 'dst_src'")
         np = library("numpy")
         parts = {
-            name: _array(getattr(layout, name))
-            for name in ("pointers", "rows", "columns", "values", "edge_ids")
+            name: _index_array(name, getattr(layout, name))
+            for name in ("pointers", "rows", "columns", "edge_ids")
         }
+        parts["values"] = _array("values", layout.values)
         first = parts["columns"] if parts["rows"] is None else parts["rows"]
         if first is None:
             raise SparseInvariantError("a layout without components holds no graph")
         if parts["edge_ids"] is None:
             parts["edge_ids"] = np.arange(len(first), dtype=index_dtype(len(first)))
-        self._layout = dataclasses.replace(layout, **parts)
+        self._layout = dataclasses.replace(layout, **parts, shape=_shape(layout.shape))
         self._direction: Direction = direction
         check_layout(self._layout)
 
@@ -97,8 +133,8 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
         layout = SparseLayout(
             format=SparseFormat.COO,
             shape=shape,
-            rows=_array(rows),
-            columns=_array(columns),
+            rows=rows,
+            columns=columns,
             values=values,
             edge_ids=edge_ids,
         )
@@ -123,8 +159,8 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
         layout = SparseLayout(
             format=SparseFormat.CSR,
             shape=shape,
-            pointers=_array(pointers),
-            columns=_array(columns),
+            pointers=pointers,
+            columns=columns,
             values=values,
             edge_ids=edge_ids,
         )
@@ -149,8 +185,8 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
         layout = SparseLayout(
             format=SparseFormat.CSC,
             shape=shape,
-            pointers=_array(pointers),
-            rows=_array(rows),
+            pointers=pointers,
+            rows=rows,
             values=values,
             edge_ids=edge_ids,
         )

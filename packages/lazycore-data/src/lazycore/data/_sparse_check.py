@@ -28,6 +28,18 @@ def _indices(name: str, array: Any, limit: int) -> None:
         raise SparseInvariantError(message)
 
 
+def _edge_ids(array: Any, *, full: bool) -> None:
+    np = library("numpy")
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        message = f"edge_ids must be a 1-D array of integers, not {array.dtype}"
+        raise SparseInvariantError(f"{message} of {array.ndim} dimensions")
+    if array.size and int(array.min()) < 0:
+        message = f"edge_ids holds {int(array.min())}: edges are numbered from 0"
+        raise SparseInvariantError(message)
+    if full and len(np.unique(array)) != len(array):
+        raise SparseInvariantError("edge_ids numbers two elements alike")
+
+
 def _pointers(array: Any, groups: int, size: int) -> None:
     _indices("pointers", array, size + 1)
     if len(array) != groups + 1:
@@ -83,6 +95,8 @@ def check_layout(layout: SparseLayout, *, full: bool = False) -> None:
             found = len(part) if part.ndim else "a scalar"
             message = f"{name} has {found} entries beside {size} elements"
             raise SparseInvariantError(message)
+    if layout.edge_ids is not None:
+        _edge_ids(layout.edge_ids, full=full)
     if layout.pointers is not None:
         groups = height if layout.format is SparseFormat.CSR else width
         _pointers(layout.pointers, groups, size)

@@ -52,11 +52,29 @@ def _radix(keys: Any) -> Any:
     return permutation
 
 
+def _counted(keys: Any, count: int) -> Any:
+    """Return SciPy's grouping of keys as a matrix, None where SciPy is absent.
+
+    Every element is given its own column, so nothing is summed, the stored values
+    are the stable permutation and the row pointers are the groups'.
+    """
+    if find("scipy") is None:
+        return None
+    from importlib import import_module
+
+    np = library("numpy")
+    sparse = import_module("scipy.sparse")
+    size = len(keys)
+    positions = np.arange(size, dtype=index_dtype(max(size, count)))
+    matrix = sparse.coo_array((positions, (keys, positions)), shape=(count, size))
+    matrix.has_canonical_format = True  # no place repeats: nothing to sum or sort
+    return matrix.tocsr()
+
+
 def group(keys: Any, count: int) -> tuple[Any, Any]:
     """Return the stable permutation that groups keys, and the pointers of the groups.
 
-    SciPy's counting sort does it when SciPy is importable: every element is given
-    its own column, so nothing is summed and the stored values are the permutation.
+    SciPy's counting sort does it when SciPy is importable.
 
     Args:
         keys: Integers in ``[0, count)``.
@@ -65,30 +83,34 @@ def group(keys: Any, count: int) -> tuple[Any, Any]:
     Returns:
         The permutation (None where the keys are grouped already) and the pointers.
     """
-    np = library("numpy")
     size = len(keys)
     if is_grouped(keys):
         return None, pointers_of(keys, count, index_dtype(size))
-    scipy = find("scipy")
-    if scipy is None:
+    counted = _counted(keys, count)
+    if counted is None:
         return _radix(keys), pointers_of(keys, count, index_dtype(size))
-    from importlib import import_module
+    return counted.data, counted.indptr
 
-    sparse = import_module("scipy.sparse")
-    positions = np.arange(size, dtype=index_dtype(max(size, count)))
-    matrix = sparse.coo_array((positions, (keys, positions)), shape=(count, size))
-    matrix.has_canonical_format = True  # no place repeats: nothing to sum or sort
-    grouped = matrix.tocsr()
-    return grouped.data, grouped.indptr
+
+def _permutation(keys: Any, count: int) -> Any:
+    """Return the stable permutation that groups keys, None where they are grouped.
+
+    Memory follows the elements, never the count: a shape may name more rows than
+    any machine could count.
+    """
+    if is_grouped(keys):
+        return None
+    counted = _counted(keys, count) if count <= 4 * len(keys) + 65_536 else None
+    return _radix(keys) if counted is None else counted.data
 
 
 def order(major: Any, minor: Any, counts: tuple[int, int]) -> Any:
     """Return the stable permutation that orders elements by major, then minor."""
     np = library("numpy")
-    first, _ = group(minor, counts[1])
+    first = _permutation(minor, counts[1])
     if first is None:
-        return group(major, counts[0])[0]
-    second, _ = group(major[first], counts[0])
+        return _permutation(major, counts[0])
+    second = _permutation(major[first], counts[0])
     permutation = first if second is None else first[second]
     identity = permutation == np.arange(len(permutation))
     return None if identity.all() else permutation
