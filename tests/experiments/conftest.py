@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import shutil
 import tempfile
 import textwrap
 from pathlib import Path
@@ -19,6 +21,7 @@ from lazycore.experiments import (
     lock_study,
     pin_host,
     run_study,
+    verify_run,
 )
 from lazycore.experiments._study import (
     Analysis,
@@ -28,11 +31,13 @@ from lazycore.experiments._study import (
     Metric,
     Retries,
 )
+from lazycore.sandbox import get_default_executor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lazycore.experiments import HostPins, StudyLock
+    from lazycore.sandbox import BaseSandboxExecutor, SandboxPolicy
 
 WORKER = """\
 from lazycore.experiments import AlgorithmFailure, Reply, Request, serve
@@ -104,37 +109,38 @@ def pins() -> HostPins:
     return pin_host()
 
 
+def write_study_in(
+    folder: Path,
+    body: str = "return {'score': request.parameters['gain']}",
+    *,
+    units: list[str] | None = None,
+    seeds: list[int] | None = None,
+    mode: str = "fresh",
+    block: int = 1,
+    timeout: float = 20.0,
+    extra: str = "",
+    worker: str | None = None,
+) -> Path:
+    folder.mkdir(exist_ok=True)
+    text = worker or WORKER.format(body=textwrap.indent(body, "    "))
+    (folder / "worker.py").write_text(text)
+    path = folder / "study.toml"
+    path.write_text(
+        STUDY.format(
+            mode=mode,
+            seeds=seeds or [0],
+            units=units or ["u0", "u1", "u2"],
+            block=block,
+            timeout=timeout,
+            extra=extra,
+        )
+    )
+    return path
+
+
 @pytest.fixture
 def write_study(tmp_path: Path) -> WriteStudy:
-    def write(
-        body: str = "return {'score': request.parameters['gain']}",
-        *,
-        units: list[str] | None = None,
-        seeds: list[int] | None = None,
-        mode: str = "fresh",
-        block: int = 1,
-        timeout: float = 20.0,
-        extra: str = "",
-        worker: str | None = None,
-    ) -> Path:
-        folder = tmp_path / "study"
-        folder.mkdir(exist_ok=True)
-        text = worker or WORKER.format(body=textwrap.indent(body, "    "))
-        (folder / "worker.py").write_text(text)
-        path = folder / "study.toml"
-        path.write_text(
-            STUDY.format(
-                mode=mode,
-                seeds=seeds or [0],
-                units=units or ["u0", "u1", "u2"],
-                block=block,
-                timeout=timeout,
-                extra=extra,
-            )
-        )
-        return path
-
-    return write
+    return functools.partial(write_study_in, tmp_path / "study")
 
 
 @pytest.fixture
@@ -152,6 +158,47 @@ def run_body(write_study: WriteStudy, make_lock: MakeLock, tmp_path: Path) -> Ru
         return run_study(make_lock(study), tmp_path / "run", slots=2)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def session_sandbox() -> Iterator[BaseSandboxExecutor]:
+    with get_default_executor() as executor:
+        yield executor
+
+
+@pytest.fixture
+def one_sandbox(
+    session_sandbox: BaseSandboxExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lend runs the session's sandbox: each of its own starts a launcher first.
+
+    Runs of another process, of the driver and of the engine's tests open their own.
+    """
+
+    def lend(policy: SandboxPolicy | None = None) -> BaseSandboxExecutor:
+        if policy is not None:
+            get_default_executor(policy).close()  # may this host hold it?
+        return session_sandbox
+
+    monkeypatch.setattr(session_sandbox, "close", lambda: None)
+    monkeypatch.setattr("lazycore.sandbox.get_default_executor", lend)
+
+
+@pytest.fixture(scope="session")
+def finished_once(pins: HostPins, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run two units to their end, once; never changed."""
+    place = tmp_path_factory.mktemp("finished")
+    study = write_study_in(place / "study", units=["u0", "u1"])
+    run_study(lock_study(Study.load(study), pins=pins), place / "run")
+    assert verify_run(place / "run").findings == ()
+    return place
+
+
+@pytest.fixture
+def finished(finished_once: Path, tmp_path: Path) -> Path:
+    """Copy a finished run into this test's folder, its study beside it."""
+    shutil.copytree(finished_once, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return tmp_path / "run"
 
 
 class MakeRecord(Protocol):

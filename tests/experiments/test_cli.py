@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lazycore.experiments import init_study, load_run
+from lazycore.experiments import load_run
 from lazycore.experiments._cli import main
 from lazycore.experiments._journal import Journal
 
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
 
     Write = Callable[..., Path]
     Capture = pytest.CaptureFixture[str]
+
+
+pytestmark = pytest.mark.usefixtures("one_sandbox")
 
 
 def digests(output: str) -> dict[str, str]:
@@ -62,13 +64,15 @@ def test_from_init_to_a_verified_run(tmp_path: Path, capsys: Capture) -> None:
     assert main(["verify", str(run)]) == 0
 
 
-def test_json_is_one_document_on_stdout(tmp_path: Path, capsys: Capture) -> None:
-    study = init_study(tmp_path / "mine")
-    run = str(tmp_path / "run")
+def test_json_is_one_document_on_stdout(
+    finished: Path, write_study: Write, tmp_path: Path, capsys: Capture
+) -> None:
+    study = write_study(units=["u"])
+    run, new = str(finished), str(tmp_path / "new")
     for words in (
         ["plan", str(study)],
         ["check", str(study)],
-        ["run", str(study), "--output", run],
+        ["run", str(study), "--output", new],
         ["status", run],
         ["verify", run],
         ["report", run],
@@ -77,31 +81,6 @@ def test_json_is_one_document_on_stdout(tmp_path: Path, capsys: Capture) -> None
         assert isinstance(json.loads(capsys.readouterr().out), dict)
     assert main(["--json", "status", run]) == 0
     assert json.loads(capsys.readouterr().out)["state"] == "complete"
-
-
-def test_a_full_disk_is_told_and_the_run_continues_after_it(
-    write_study: Write,
-    tmp_path: Path,
-    capsys: Capture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    study, run = write_study(units=[f"u{i}" for i in range(6)]), tmp_path / "run"
-    append = Journal.append
-    left = [3]
-
-    def full(journal: Journal, kind: str, body: dict[str, object]) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        append(journal, kind, body)
-
-    monkeypatch.setattr(Journal, "append", full)
-    assert main(["run", str(study), "--output", str(run)]) == 2
-    assert "free some space, then the same command continues" in capsys.readouterr().err
-    monkeypatch.undo()
-    assert load_run(run).finished_cells == 2
-    assert main(["run", str(study), "--output", str(run)]) == 0
-    assert main(["verify", str(run)]) == 0
 
 
 def test_a_worker_is_tried_without_a_run_folder(
@@ -139,12 +118,11 @@ def test_rows_are_exported_by_suffix(
 
 
 def test_a_changed_byte_fails_verification_and_is_named(
-    tmp_path: Path, capsys: Capture
+    finished: Path, capsys: Capture
 ) -> None:
-    study = init_study(tmp_path / "mine")
-    run = tmp_path / "run"
-    assert main(["run", str(study), "--output", str(run)]) == 0
-    report = run / "report.html"
+    run, report = finished, finished / "report.html"
+    assert main(["report", str(run)]) == 0
+    assert main(["verify", str(run)]) == 0
     report.write_bytes(report.read_bytes() + b" ")
     capsys.readouterr()
     assert main(["verify", str(run)]) == 5

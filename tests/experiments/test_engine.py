@@ -11,7 +11,11 @@ import pytest
 from lazycore.experiments._engine import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from lazycore.experiments import RunRecord
+
+    Run = Callable[..., RunRecord]
 
 
 def test_every_item_is_worked_on_once() -> None:
@@ -72,3 +76,14 @@ def test_closing_waits_for_what_runs_and_starts_nothing_more() -> None:
 def test_no_slot_is_no_engine(count: int) -> None:
     with pytest.raises(ValueError, match="at least one slot"):
         Slots(count)
+
+
+def test_too_many_failed_cells_stop_the_study_and_say_so(run_body: Run) -> None:
+    record = run_body(
+        "raise RuntimeError",
+        units=[f"u{index:02}" for index in range(40)],
+        extra="[retries]\nmax_failed = 2",
+    )
+    assert not record.complete
+    assert record.reason == "max-failed"
+    assert 2 <= record.failed_cells < 40

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Write = Callable[..., Path]
     Make = Callable[[Path], StudyLock]
 
+pytestmark = pytest.mark.usefixtures("one_sandbox")
+
 SHELL = """\
 request=$(cat)
 hash=$(printf '%s' "$request" | sed 's/.*"request_hash":"\\([0-9a-f]*\\)".*/\\1/')

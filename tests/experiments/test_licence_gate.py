@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Write = Callable[..., Path]
     Make = Callable[[Path], StudyLock]
 
+pytestmark = pytest.mark.usefixtures("one_sandbox")
+
 RESTRICTED = """\
 [[models]]
 slot = "main"

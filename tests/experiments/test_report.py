@@ -181,7 +181,8 @@ def test_nothing_is_loaded_and_scripts_are_pinned(make_record: MakeRecord) -> No
     [
         pytest.param((1, 2_000, 3), id="many units", marks=pytest.mark.slow),
         pytest.param((24, 60, 1), id="many benchmarks", marks=pytest.mark.slow),
-        pytest.param((200, 3, 1), id="hundreds of benchmarks"),
+        pytest.param((200, 3, 1), id="hundreds of benchmarks", marks=pytest.mark.slow),
+        pytest.param((50, 4, 1), id="fifty benchmarks"),
     ],
 )
 def test_a_large_run_still_fits_one_small_file(

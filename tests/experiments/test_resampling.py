@@ -80,20 +80,25 @@ def test_draws_by_counts_and_one_by_one_agree_with_the_exact_distribution() -> N
 
 
 @pytest.mark.parametrize(
+    "resamples", [5_000, pytest.param(20_000, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
     "values",
     [
         pytest.param([1.0] * 30 + [0.0] * 60 + [-1.0] * 10, id="by counts"),
         pytest.param([math.sin(i) for i in range(100)], id="one by one"),
     ],
 )
-def test_bootstrap_has_the_mean_and_the_error_of_the_data(values: list[float]) -> None:
-    means = bootstrap_means(values, resamples=20_000, rng=stream("x"))
+def test_bootstrap_has_the_mean_and_the_error_of_the_data(
+    values: list[float], resamples: int
+) -> None:
+    means = bootstrap_means(values, resamples=resamples, rng=stream("x"))
     mean = sum(values) / 100
     variance = sum((value - mean) ** 2 for value in values) / 100**2
     found = sum(means) / len(means)
     found_variance = sum((value - found) ** 2 for value in means) / len(means)
     assert means == sorted(means)
-    assert found == pytest.approx(mean, abs=5 * math.sqrt(variance / 20_000))
+    assert found == pytest.approx(mean, abs=5 * math.sqrt(variance / resamples))
     assert found_variance == pytest.approx(variance, rel=0.05)
 
 
@@ -118,9 +123,10 @@ def test_two_units_give_the_whole_range() -> None:
     assert expanded_interval(means, units=2, confidence=0.95) == (0.0, 1.0)
 
 
-def test_the_limit_is_where_the_draws_go() -> None:
+@pytest.mark.parametrize("units", [200, pytest.param(600, marks=pytest.mark.slow)])
+def test_the_limit_is_where_the_draws_go(units: int) -> None:
     draw = stream("long tail")
-    values = [-math.log(1 - draw.random()) for _ in range(600)]
+    values = [-math.log(1 - draw.random()) for _ in range(units)]
     means = bootstrap_means(values, resamples=6_000, rng=stream("x"))
     drawn = expanded_interval(means, units=10**6, confidence=0.95)
     limits = limit_interval(values, confidence=0.95)

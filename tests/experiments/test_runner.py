@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Make = Callable[[Path], StudyLock]
     Run = Callable[..., RunRecord]
 
+pytestmark = pytest.mark.usefixtures("one_sandbox")
+
 
 def classes(record: RunRecord) -> dict[str, str | None]:
     """Return unit and arm to failure class."""
@@ -42,15 +44,16 @@ def classes(record: RunRecord) -> dict[str, str | None]:
 def test_a_study_runs_every_arm_on_every_unit_and_seed(run_body: Run) -> None:
     record = run_body(
         "return {'score': request.seed + 10 * request.parameters['gain']}",
+        units=["u0", "u1"],
         seeds=[1, 2],
     )
     assert record.complete
-    assert record.finished_cells == record.planned_cells == 6
+    assert record.finished_cells == record.planned_cells == 4
     assert record.failed_cells == 0
     values = {(row.unit, row.seed, row.arm): row.value for row in record.rows}
     assert values == {
         (unit, seed, arm): seed + (10.0 if arm == "candidate" else 0.0)
-        for unit in ("u0", "u1", "u2")
+        for unit in ("u0", "u1")
         for seed in (1, 2)
         for arm in ("no_op", "candidate")
     }
@@ -103,39 +106,48 @@ BAD_UNITS: dict[str, tuple[str, str]] = {
 # In a fork the descriptor carries the sandbox's own frame, so garbage breaks that, and
 # to leave by SystemExit is to hand no value back.
 IN_A_FORK = {"silent": "crash", "garbage": "protocol", "doubled": "protocol"}
+# Unit to what its candidate and its baseline do; two failing arms share a cell.
+PAIRS = {
+    "good": (None, None),
+    "half": ("crash", None),
+    "ends": ("exit", "signal"),
+    "late": ("hang", "deaf"),
+    "words": ("nan", "deep"),
+    "wire": ("silent", "garbage"),
+    "twice": ("doubled", "honest"),
+    "quiet": ("honest", None),
+}
 
 
 @pytest.mark.parametrize("mode", ["fresh", "fork"])
 def test_one_bad_unit_never_ends_a_study(mode: str, run_body: Run) -> None:
+    assert {kind for pair in PAIRS.values() for kind in pair if kind} == {*BAD_UNITS}
     branches = [
-        f"if request.unit == {unit!r}:\n{textwrap.indent(code, '    ')}"
-        for unit, (code, _) in BAD_UNITS.items()
+        f"if (request.unit, request.arm) == {(unit, arm)!r}:\n"
+        + textwrap.indent(BAD_UNITS[kind][0], "    ")
+        for unit, pair in PAIRS.items()
+        for arm, kind in zip(("candidate", "no_op"), pair, strict=True)
+        if kind is not None
     ]
-    body = "\n".join(
-        [
-            "if request.arm == 'candidate':",
-            textwrap.indent("\n".join(branches), "    "),
-            "return {'score': 1}",
-        ]
-    )
-    record = run_body(body, units=["good", *BAD_UNITS], timeout=1.5, mode=mode)
+    body = "\n".join([*branches, "return {'score': 1}"])
+    record = run_body(body, units=[*PAIRS], timeout=1.5, mode=mode)
     assert record.complete
-    found = classes(record)
-    assert {unit: found[f"{unit}/candidate"] for unit in BAD_UNITS} == {
-        unit: IN_A_FORK.get(unit, expected) if mode == "fork" else expected
-        for unit, (_, expected) in BAD_UNITS.items()
+    expected = {kind: failure for kind, (_, failure) in BAD_UNITS.items()}
+    if mode == "fork":
+        expected |= IN_A_FORK
+    assert classes(record) == {
+        f"{unit}/{arm}": expected[kind] if kind else None
+        for unit, pair in PAIRS.items()
+        for arm, kind in zip(("candidate", "no_op"), pair, strict=True)
     }
-    assert [found[f"{unit}/no_op"] for unit in ("good", *BAD_UNITS)] == [None] * (
-        len(BAD_UNITS) + 1
-    )
-    assert found["good/candidate"] is None
     # What the method itself reports is a result, not a fault of the cell.
-    assert record.failed_cells == len(BAD_UNITS) - 1
-    messages = {row.units[0]: row.message for row in record.failures}
-    assert "RuntimeError: boom" in messages["crash"]
-    assert "score" in messages["nan"] or "NaN" in messages["nan"]
+    assert record.failed_cells == len(PAIRS) - 2
+    messages = {(row.units[0], row.arm): row.message for row in record.failures}
+    assert "RuntimeError: boom" in messages["half", "candidate"]
+    nan = messages["words", "candidate"]
+    assert "score" in nan or "NaN" in nan
     if mode == "fresh":
-        assert "duplicate key" in messages["doubled"]
+        assert "duplicate key" in messages["twice", "candidate"]
     assert verify_run(record.path).findings == ()
 
 
@@ -185,17 +197,6 @@ def test_a_retried_class_is_tried_again_and_every_attempt_is_kept(
         (3, True),
         (3, True),
     ]
-
-
-def test_too_many_failed_cells_stop_the_study_and_say_so(run_body: Run) -> None:
-    record = run_body(
-        "raise RuntimeError",
-        units=[f"u{index:02}" for index in range(40)],
-        extra="[retries]\nmax_failed = 3",
-    )
-    assert not record.complete
-    assert record.reason == "max-failed"
-    assert 3 <= record.failed_cells < 40
 
 
 def test_a_block_answers_per_unit_and_one_unit_may_fail(run_body: Run) -> None:
@@ -302,7 +303,7 @@ class EditOnFirstCell:
 def test_an_edit_of_the_study_while_it_runs_changes_nothing(
     write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
-    study = write_study(units=[f"u{index}" for index in range(6)])
+    study = write_study()
     edit = EditOnFirstCell(study.with_name("worker.py"), "raise SystemExit(1)")
     record = run_study(make_lock(study), tmp_path / "run", slots=1, observer=edit)
     assert {row.value for row in record.rows} == {0.0, 1.0}
@@ -312,7 +313,7 @@ def test_an_edit_of_the_study_while_it_runs_changes_nothing(
 def test_an_edit_of_the_snapshot_while_the_study_runs_is_found(
     write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
-    study = write_study(units=[f"u{index}" for index in range(6)])
+    study = write_study()
     copy = tmp_path / "run" / "snapshot" / "worker.py"
     edit = EditOnFirstCell(copy, "raise SystemExit(1)")
     with pytest.raises(ArtifactError, match=r"snapshot/worker\.py: .*touched"):
@@ -323,12 +324,11 @@ def test_an_edit_of_the_snapshot_while_the_study_runs_is_found(
 
 
 def test_a_run_folder_of_another_study_is_refused_by_name(
-    write_study: Write, make_lock: Make, tmp_path: Path
+    finished: Path, write_study: Write, make_lock: Make
 ) -> None:
-    run_study(make_lock(write_study(units=["u"])), tmp_path / "run")
-    other = make_lock(write_study("return {'score': 7}", units=["u"]))
+    other = make_lock(write_study("return {'score': 7}", units=["u0", "u1"]))
     with pytest.raises(BlockedError, match=r"tree-drift: worker\.py changed"):
-        run_study(other, tmp_path / "run")
+        run_study(other, finished)
 
 
 def test_a_folder_with_foreign_files_is_refused(
@@ -346,7 +346,7 @@ def test_a_run_folder_in_use_is_refused_and_its_holder_named(
 ) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    lock = make_lock(write_study())
+    lock = make_lock(write_study(units=["u"]))
     with Journal(folder):
         assert holder(folder) == os.getpid()
         with pytest.raises(RunBusyError, match=f"process {os.getpid()} is running"):
@@ -356,10 +356,10 @@ def test_a_run_folder_in_use_is_refused_and_its_holder_named(
 
 
 def test_a_finished_run_is_not_run_again(
-    write_study: Write, make_lock: Make, tmp_path: Path
+    finished: Path, make_lock: Make, tmp_path: Path
 ) -> None:
-    lock = make_lock(write_study())
-    first = run_study(lock, tmp_path / "run")
+    lock = make_lock(tmp_path / "study" / "study.toml")
+    first = load_run(finished)
     journal = (tmp_path / "run" / "journal.jsonl").read_bytes()
     again = run_study(lock, tmp_path / "run")
     assert again.sessions == 1
@@ -369,10 +369,10 @@ def test_a_finished_run_is_not_run_again(
 
 
 def test_a_run_killed_before_its_seal_is_sealed_by_the_next(
-    write_study: Write, make_lock: Make, tmp_path: Path
+    finished: Path, make_lock: Make, tmp_path: Path
 ) -> None:
-    lock = make_lock(write_study(units=["u"]))
-    first = run_study(lock, tmp_path / "run")
+    lock = make_lock(tmp_path / "study" / "study.toml")
+    first = load_run(finished)
     (tmp_path / "run" / "seal.json").unlink()
     again = run_study(lock, tmp_path / "run")
     assert again.sessions == 2
@@ -411,7 +411,7 @@ def start_coordinator(
     )
     journal = run / "journal.jsonl"
     for _ in range(2000):
-        if journal.exists() and journal.read_bytes().count(b"\n") >= 4:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 3:
             return process
         time.sleep(0.005)
     process.kill()
@@ -423,9 +423,11 @@ def start_coordinator(
 def test_a_killed_run_continues_to_the_same_results(
     mode: str, write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
-    units = [f"u{index}" for index in range(9)]
+    units = [f"u{index}" for index in range(5)]
     lock = make_lock(
         write_study(
+            # Long enough that two slots can't finish it before the kill.
+            "import time; time.sleep(0.1)\n"
             "return {'score': request.stream(request.unit).random()}",
             units=units,
             mode=mode,
@@ -445,6 +447,9 @@ def test_a_killed_run_continues_to_the_same_results(
     assert after.complete
     assert after.sessions == 2
     assert len({row.cell for row in after.rows}) == len(units)
+    # What was in flight was dropped, its attempt with it: nothing counts twice.
+    assert {row.attempt for row in after.rows} == {1}
+    assert after.failures == ()
     assert after.results_digest == whole.results_digest
     assert [row.value for row in after.rows] == [row.value for row in whole.rows]
     assert verify_run(run).findings == ()
@@ -455,7 +460,7 @@ def test_an_interrupted_run_says_so_and_can_be_continued(
 ) -> None:
     lock = make_lock(
         write_study(
-            "import time; time.sleep(0.1); return {'score': 1}",
+            "import time; time.sleep(0.2); return {'score': 1}",
             units=[f"u{index:02}" for index in range(40)],
         )
     )

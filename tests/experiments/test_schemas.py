@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     RunBody = Callable[..., RunRecord]
 
+pytestmark = pytest.mark.usefixtures("one_sandbox")
+
 NAMES = ("journal-record", "seal", "study-lock", "worker-request", "worker-response")
 
 

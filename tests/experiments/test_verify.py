@@ -8,25 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lazycore.experiments import ArtifactError, run_study, verify_run
+from lazycore.experiments import ArtifactError, verify_run
 from lazycore.experiments._canonical import canonical, parse, sha256_hex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-    from lazycore.experiments import StudyLock
-
-    Write = Callable[..., Path]
-    Make = Callable[[Path], StudyLock]
 
 
 @pytest.fixture
-def run(write_study: Write, make_lock: Make, tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
-    run_study(make_lock(write_study(units=["u0", "u1"])), folder)
-    assert verify_run(folder).findings == ()
-    return folder
+def run(finished: Path) -> Path:
+    assert verify_run(finished).findings == ()
+    return finished
 
 
 def files_of(run: Path) -> list[Path]:

@@ -19,7 +19,7 @@ values = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | text,
     lambda inner: st.lists(inner) | st.dictionaries(text, inner),
-    max_leaves=20,
+    max_leaves=8,
 )
 
 

@@ -64,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             text += "; free some space, then the same command continues"
+        if error.errno == errno.EFBIG:
+            text += "; raise the file size limit, then the same command continues"
         return _complain(options, ExperimentError(text), USAGE)
     except KeyboardInterrupt:
         return INTERRUPTED
