@@ -95,8 +95,18 @@ def export(series: Any, *, views: bool = True) -> Any:
     Args:
         series: The Polars series; it is not changed.
         views: Keep string views; otherwise they become large strings (a copy).
+
+    Raises:
+        UnsupportedArrowTypeError: Arrow, or this pyarrow, has no such type.
     """
     pl = library("polars")
+    if any(kind == pl.Object for kind in _dtypes(series.dtype)):
+        # The export would hand out the addresses of the objects as bytes.
+        message = (
+            f"column {series.name!r} of type {series.dtype} holds Python objects, "
+            "which Arrow cannot: convert them to one type of value first"
+        )
+        raise UnsupportedArrowTypeError(message)
     frame = series.to_frame()
     try:
         if hasattr(pl, "CompatLevel"):
@@ -105,13 +115,32 @@ def export(series: Any, *, views: bool = True) -> Any:
             return frame.to_arrow(compat_level=wanted).column(0)
         return frame.to_arrow(future=views).column(0)  # Polars 1.0
     except BaseException as error:
-        if not is_panic(error):
+        if isinstance(error, MemoryError) or not (
+            isinstance(error, Exception) or is_panic(error)
+        ):
             raise
+        how = "panics on" if is_panic(error) else "fails at"
         message = (
-            f"Polars {pl.__version__} panics on exporting column {series.name!r} of "
-            f"type {series.dtype}: {cause(error)}; upgrade Polars"
+            f"Polars {pl.__version__} {how} exporting column {series.name!r} of type "
+            f"{series.dtype}: {cause(error)}; {_export_fix(series.dtype)}"
         )
         raise UnsupportedArrowTypeError(message) from error
+
+
+def _dtypes(dtype: Any) -> Iterator[Any]:
+    """Yield a Polars type and every type inside it."""
+    yield dtype
+    inner = getattr(dtype, "inner", None)
+    if inner is not None:
+        yield from _dtypes(inner)
+    for part in getattr(dtype, "fields", None) or ():
+        yield from _dtypes(part.dtype)
+
+
+def _export_fix(dtype: Any) -> str:
+    if any("Int128" in str(kind) for kind in _dtypes(dtype)):
+        return "cast it to Decimal(38, 0) or Int64 first"
+    return "cast it to a type of Arrow's, or upgrade Polars and pyarrow"
 
 
 def _is_categorical(series: Any) -> bool:

@@ -137,11 +137,16 @@ def plan_to_pandas(frame: Any, *, strings: Strings) -> ConversionPlan:
     reports: dict[str, ColumnReport] = {}
     for series in frame.get_columns():
         head = series.slice(0, _HEAD)
-        before = polars_column(head)
         pd = library("pandas")
         try:
+            before = polars_column(head)
             values = pandas_values(arrow_of(head, strings), strings)
-        except (TypeError, ValueError, NotImplementedError) as error:
+        except (
+            DataTierError,
+            TypeError,
+            ValueError,
+            NotImplementedError,
+        ) as error:
             reports[series.name] = _failed(series.name, str(series.dtype), error)
             continue
         after = pandas_column(pd.Series(values, copy=False), series.name)

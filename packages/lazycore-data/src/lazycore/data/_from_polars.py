@@ -183,7 +183,9 @@ def from_polars_zero_copy(
             raise ZeroCopyError(report.message(), report=report)
         if receipt is not None and not receipt.report.ok:
             raise ZeroCopyError(receipt.report.message(), report=receipt.report)
-    return result.iloc[:, 0] if is_polars(frame, "Series") else result
+    if not is_polars(frame, "Series"):
+        return result
+    return result.iloc[:, 0].rename(frame.name or None)  # "" is Polars' "unnamed"
 
 
 def to_arrow_table(frame: Any, *, strings: Strings = "large") -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lazycore.data._buffers import account, array_buffers
@@ -10,7 +9,8 @@ from lazycore.data._columns import Column, columns_of, is_polars
 from lazycore.data._errors import UnsupportedFrameError
 from lazycore.data._libraries import library
 from lazycore.data._report import ColumnReport, CopyReport
-from lazycore.data._types import change, has_view
+from lazycore.data._types import change
+from lazycore.data._values import meaning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,36 +31,26 @@ def _sample(array: Any) -> Any:
     return pa.chunked_array(parts, type=array.type)
 
 
-def _plain(array: Any) -> Any:
-    """Strip dictionaries and extensions: what is left are the values."""
-    pa = library("pyarrow")
-    if isinstance(array.type, pa.BaseExtensionType):
-        storage = array.type.storage_type
-        parts = [chunk.storage for chunk in array.chunks]
-        return _plain(pa.chunked_array(parts, type=storage))
-    if pa.types.is_dictionary(array.type):
-        if has_view(array.type):  # pyarrow cannot take from views
-            return array
-        parts = [chunk.dictionary_decode() for chunk in array.chunks]
-        return pa.chunked_array(parts, type=array.type.value_type)
-    return array
-
-
 def _values_agree(before: Any, after: Any) -> bool | None:
     """Compare sampled values; None when they cannot be compared."""
     pa = library("pyarrow")
     if len(before) != len(after):
         return False
-    left, right = _plain(_sample(before)), _plain(_sample(after))
-    if left.type != right.type:
-        with suppress(pa.ArrowException):
-            left = left.cast(right.type)
-    if left.type == right.type and left.equals(right):
-        return True
+    left, right = _sample(before), _sample(after)
     try:
-        # NaN equals itself as text, and text does not care for layout.
-        return repr(left.to_pylist()) == repr(right.to_pylist())
-    except (ValueError, ImportError, pa.ArrowException):
+        if left.type == right.type and left.equals(right):
+            return True
+        # NaN equals itself as text, and 0.0 differs from -0.0.
+        return repr(meaning(left)) == repr(meaning(right))
+    except (
+        ArithmeticError,
+        ImportError,
+        LookupError,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+        pa.ArrowException,
+    ):
         return None
 
 
@@ -79,6 +69,8 @@ def _reason(  # noqa: C901 - a decision table
         return "", ""
     if before.array.num_chunks > after.array.num_chunks and not shared:
         return "chunks were merged", "convert with rechunk=False"
+    if old == new and any(c.offset and c.null_count for c in before.array.chunks):
+        return "Polars cannot share this slice with nulls", "convert before slicing"
     text = {"string", "large_string", "binary", "large_binary"}
     if str(new) in {"string_view", "binary_view"} and str(old) in text:
         long = "text over 12 bytes is shared" if shared else "short text is inlined"
@@ -108,6 +100,8 @@ def compare_columns(before: Column, after: Column) -> ColumnReport:
     else:
         changed, lossy, fix = change(before.array.type, after.array.type)
     why, remedy = _reason(before, after, shared=shared, copied=copied)
+    agree = _values_agree(before.array, after.array)
+    unknown = "the values could not be compared" if agree is None else ""
     return ColumnReport(
         name=after.name,
         source_type=before.kind if before.foreign else str(before.array.type),
@@ -116,9 +110,9 @@ def compare_columns(before: Column, after: Column) -> ColumnReport:
         copied=copied,
         changed=changed,
         lossy=lossy,
-        unproven=before.unproven or after.unproven,
+        unproven=before.unproven or after.unproven or unknown,
         aliased=before.foreign and shared > 0,
-        values_checked=_values_agree(before.array, after.array),
+        values_checked=agree,
         why=why,
         fix=fix or remedy,
     )

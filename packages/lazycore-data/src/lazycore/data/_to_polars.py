@@ -28,6 +28,7 @@ from lazycore.data._errors import (
     ZeroCopyError,
 )
 from lazycore.data._libraries import library
+from lazycore.data._prepare import prepared
 from lazycore.data._prove import compare_all
 from lazycore.data._types import cause, is_panic, outcome
 
@@ -92,28 +93,6 @@ def lost_beside_columns(frame: Any, index: IndexPolicy) -> list[str]:
     return notes
 
 
-def prepared(column: Column) -> Any:
-    """Return the array that Polars may safely see.
-
-    Raises:
-        UnsupportedArrowTypeError: Polars cannot hold the type.
-    """
-    found = outcome(column.array.type)
-    if found.error:
-        message = f"column {column.label!r}: {found.error}; {found.fix}"
-        raise UnsupportedArrowTypeError(message)
-    array = column.array if found.repair is None else column.array.cast(found.repair)
-    pa = library("pyarrow")
-    if len(array) == 0:
-        # Polars 1.0 cannot read a dictionary without chunks, nor an empty slice of
-        # views.
-        return pa.chunked_array([pa.nulls(0, array.type)])
-    full = [chunk for chunk in array.chunks if len(chunk)]
-    if len(full) == array.num_chunks:
-        return array
-    return pa.chunked_array(full, type=array.type)
-
-
 def _enumerated(series: Any, column: Column) -> Any:
     """Return a categorical series as an Enum of all its categories, in order."""
     pa, pl = library("pyarrow"), library("polars")
@@ -123,6 +102,7 @@ def _enumerated(series: Any, column: Column) -> Any:
     values: dict[str, None] = {}
     for chunk in column.array.chunks:
         values.update(dict.fromkeys(chunk.dictionary.to_pylist()))
+    values.pop(None, None)  # a null category is a null, not a category
     if any(not isinstance(value, str) for value in values):
         message = (
             f"column {column.label!r}: categories='enum' needs text categories, "
@@ -170,6 +150,8 @@ def assemble(
             raise
         message = f"Polars refused the columns: {cause(error)}"
         raise UnsupportedArrowTypeError(message) from error
+    if frame.columns != table.column_names:  # "" would become "column_0"
+        frame.columns = table.column_names
     if categories == "enum":
         enums = [
             _enumerated(frame.get_column(column.name), column)

@@ -24,6 +24,7 @@ __all__ = [
     "outcome",
     "repaired",
     "same_family",
+    "walk",
 ]
 
 _FIXED_OFFSET = re.compile(r"^[+-]\d{2}:?\d{2}$")
@@ -72,15 +73,16 @@ def _children(kind: Any) -> Iterator[Any]:
         yield kind.value_type
 
 
-def _walk(kind: Any) -> Iterator[Any]:
+def walk(kind: Any) -> Iterator[Any]:
+    """Yield a type and every type inside it."""
     yield kind
     for child in _children(kind):
-        yield from _walk(child)
+        yield from walk(child)
 
 
 def has_view(kind: Any) -> bool:
     """Tell whether a type holds string or binary views at any depth."""
-    return any("_view" in str(part) for part in _walk(kind))
+    return any("_view" in str(part) for part in walk(kind))
 
 
 def _refusal(kind: Any) -> tuple[str, str]:
@@ -98,6 +100,12 @@ def _refusal(kind: Any) -> tuple[str, str]:
             "Polars cannot hold calendar intervals",
             "convert it to a duration or to three integer columns",
         )
+    if pa.types.is_struct(kind):
+        names = [kind.field(k).name for k in range(kind.num_fields)]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            text = f"a struct has two fields named {twice!r}: Polars would drop one"
+            return text, "rename one"
     if pa.types.is_timestamp(kind) and kind.tz and _FIXED_OFFSET.match(kind.tz):
         return (
             f"Polars knows no fixed offset such as {kind.tz}",
@@ -110,13 +118,20 @@ def repaired(kind: Any) -> Any:
     """Return the type that a column must be cast to before Polars may see it.
 
     Polars reads 32- and 64-bit decimals as garbage through several doors
-    (polars#22946), so they are widened by pyarrow at any depth.
+    (polars#22946), and wraps around where it multiplies times of coarser units: both
+    are cast by pyarrow at any depth, which raises where a value does not fit.
     """
     pa = library("pyarrow")
     types = pa.types
     name = str(kind)
     if name.startswith(("decimal32(", "decimal64(")):
         return pa.decimal128(kind.precision, kind.scale)
+    if types.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms", kind.tz)
+    if types.is_duration(kind) and kind.unit == "s":
+        return pa.duration("ms")
+    if types.is_time64(kind):
+        return pa.time64("ns")
     children = list(_children(kind))
     new = [repaired(child) for child in children]
     if new == children or isinstance(kind, pa.BaseExtensionType):
@@ -188,7 +203,7 @@ def change(before: Any, after: Any) -> tuple[str, bool, str]:
     types = library("pyarrow").types
     if same_family(before, after):
         return "", False, ""
-    for part in _walk(before):
+    for part in walk(before):
         if types.is_dictionary(part) and part.ordered:
             text = "the order of the categories is lost"
             return text, True, "use categories='enum'"
@@ -216,22 +231,43 @@ def _decimals_hold() -> bool:
     return bool(pl.from_arrow(table).get_column("c").to_list() == [value])
 
 
+def _one_null(kind: Any) -> Any:
+    """Return one row of a type without a value.
+
+    pyarrow 16 makes nulls of extensions over structs that end the interpreter, so
+    these are built from their storage.
+    """
+    pa = library("pyarrow")
+    if not any(isinstance(part, pa.BaseExtensionType) for part in walk(kind)):
+        return pa.nulls(1, kind)
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _one_null(kind.storage_type))
+    if pa.types.is_struct(kind):
+        fields = [kind.field(k) for k in range(kind.num_fields)]
+        rows = [_one_null(field.type) for field in fields]
+        return pa.StructArray.from_arrays(rows, fields=fields)
+    if pa.types.is_fixed_size_list(kind):
+        values = pa.concat_arrays([_one_null(kind.value_type)] * kind.list_size)
+        return pa.FixedSizeListArray.from_arrays(values, type=kind)
+    return pa.nulls(1, kind)
+
+
 def _ask(kind: Any) -> Outcome:
     from lazycore.data._columns import export
 
     pa, pl = library("pyarrow"), library("polars")
-    for part in _walk(kind):
+    for part in walk(kind):
         error, fix = _refusal(part)
         if error:
             return Outcome(error=error, fix=fix)
     target = repaired(kind)
-    decimals = any(pa.types.is_decimal(part) for part in _walk(target))
+    decimals = any(pa.types.is_decimal(part) for part in walk(target))
     if decimals and not _decimals_hold():
         return Outcome(
             error="this Polars turns decimals into floats", fix="upgrade Polars"
         )
     try:
-        frame = pl.from_arrow(pa.table({"c": pa.nulls(1, target)}), rechunk=False)
+        frame = pl.from_arrow(pa.table({"c": _one_null(target)}), rechunk=False)
         got = export(frame.get_column("c")).type
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
@@ -252,7 +288,10 @@ def _ask(kind: Any) -> Outcome:
 
 def outcome(kind: Any) -> Outcome:
     """Return what the running Polars makes of an Arrow type, asked once per type."""
-    found = _outcomes.get(kind)
+    try:
+        found = _outcomes.get(kind)
+    except TypeError:  # an extension type that compares by value and has no hash
+        return _ask(kind)
     if found is None:
         found = _outcomes[kind] = _ask(kind)
     return found
