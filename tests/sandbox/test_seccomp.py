@@ -123,6 +123,10 @@ CLONE_NEW = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000
         ("socket", (38, 5, 0), "EACCES"),
         ("socket", (40, 1, 0), "EACCES"),
         ("socketpair", (1, 1, 0), ALLOW),
+        ("socketpair", (1, 5 | 0o2000000, 0), ALLOW),
+        ("socketpair", (1, 2, 0), "EACCES"),
+        ("socketpair", (1, 2 | 0o2004000, 0), "EACCES"),
+        ("socketpair", (1, 3, 0), "EACCES"),  # the kernel makes a datagram pair of it
         ("socketpair", (40, 1, 0), "EACCES"),
         ("chmod", (0, 0o755), ALLOW),
         ("chmod", (0, 0o4755), "EPERM"),

@@ -254,6 +254,24 @@ def _socket(*, inet: bool, unix: bool) -> list[Instruction]:
     return [*body, _PASS]
 
 
+def _socketpair(*, unix: bool) -> list[Instruction]:
+    """Let pairs through that cannot turn to a third socket.
+
+    A datagram socket of a pair still sends to any address and can be connected anew
+    (unix(7)); one of a stream or a sequence of packets stays with its peer for good.
+    """
+    body = _one_of(_arg(0), (_AF_UNIX,), _EACCES)
+    if not unix:
+        body += [
+            _load(_arg(1)),
+            (_ALU_AND_K, 0, 0, _SOCK_TYPE_MASK),
+            (_JMP_JEQ_K, 2, 0, 1),  # SOCK_STREAM
+            (_JMP_JEQ_K, 1, 0, 5),  # SOCK_SEQPACKET
+            _EACCES,
+        ]
+    return [*body, _PASS]
+
+
 def _judge_arguments(answer: Answer) -> None:
     """Let through calls whose arguments decide, when they are harmless."""
     answer(["clone"], [*_bits_refused(_arg(0), _CLONE_NEW, _EPERM), _PASS])
@@ -261,7 +279,6 @@ def _judge_arguments(answer: Answer) -> None:
     answer(["ioctl"], [*_values_refused(_arg(1), terminal, _EPERM), _PASS])
     # 0xFFFFFFFF asks, 0 is PER_LINUX; anything else weakens the address space.
     answer(["personality"], [*_one_of(_arg(0), (0, 0xFFFFFFFF), _EPERM), _PASS])
-    answer(["socketpair"], [*_one_of(_arg(0), (_AF_UNIX,), _EACCES), _PASS])
     # A set-id file in a granted directory belongs to the caller: on the host it
     # would hand the caller's rights to whoever runs it.
     for name, at in (
@@ -306,7 +323,8 @@ def build_filter(
         namespaces: Whether pid and ipc namespaces isolate the target; without
             them calls that reach other processes are refused here.
         allow_inet: Whether IPv4 and IPv6 stream and datagram sockets may be made.
-        allow_unix: Whether unix sockets may be made; socketpair always may.
+        allow_unix: Whether unix sockets may be made; pairs that cannot leave each
+            other always may.
         allow_memfd: Whether memory may become a file, which can be executed and
             is counted to no process.
         allow_segments: Whether System V shared memory may be made; it outlives the
@@ -330,6 +348,7 @@ def build_filter(
     answer(ABSENT, [_errno(errno.ENOSYS)])
     _judge_arguments(answer)
     answer(["socket"], _socket(inet=allow_inet, unix=allow_unix))
+    answer(["socketpair"], _socketpair(unix=allow_unix))
     if not allow_memfd:
         answer(["memfd_create"], [_EPERM])
     if not allow_segments:
