@@ -46,7 +46,9 @@ class SandboxSession:
         policy: What every call may do; its paths are checked and pinned now.
         executor: The executor to run on; None takes `get_default_executor(policy)`
             and closes it with the session.
-        preload: Modules that the server imports before the first call.
+        preload: Modules that the server imports before the first call. They are
+            trusted: the server itself is confined less than its calls. Nothing
+            below a write path is imported there.
         path: Directories put first on the server's `sys.path`; the policy must let
             it read them.
 

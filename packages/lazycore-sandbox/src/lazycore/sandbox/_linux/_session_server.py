@@ -1,8 +1,9 @@
 """The warm server of a session: imports once, forks one confined child per call.
 
-It lives inside the session's own root (or Landlock domain) without capabilities, so
-what it imports cannot reach more than the policy shows. Each child enters namespaces
-of its own below the server's, builds its root anew and waits, prepared, for a call.
+It lives inside the session's own root (or Landlock domain) without capabilities. Each
+child enters namespaces of its own below the server's, builds its root anew and waits,
+prepared, for a call. For that the server keeps system calls and a writable /proc that
+no target may have: what it imports is trusted, and never taken from where runs write.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import socket
 import sys
 import traceback
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _landlock, _supervisor
@@ -29,8 +31,13 @@ from lazycore.sandbox._linux._children import (
 )
 from lazycore.sandbox._linux._request import Request, send_answer
 from lazycore.sandbox._linux._stage import StageError
+from lazycore.sandbox._policy import is_within
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     from lazycore.sandbox._linux._landlock import Rule
 
 _FLAGS = (
@@ -82,12 +89,41 @@ def _preload(request: Request) -> None:
     os.environ.update(request["env"])
     sys.argv[:] = [""]
     sys.path[:] = request["path"]
+    finders = list(sys.meta_path)
+    guard = _TrustedFinder(request["watch"]["paths"])
+    sys.meta_path[:] = [guard if item is PathFinder else item for item in finders]
     for name in request["preload"]:
         try:
             importlib.import_module(name)
         except BaseException as error:
             text = f"{name}: {type(error).__name__}: {error}\n" + traceback.format_exc()
             raise StageError("preload", errno.ENOPKG, text[-4000:]) from error
+    sys.meta_path[:] = finders
+
+
+class _TrustedFinder:
+    """Find modules like PathFinder, but refuse those that a run may have written."""
+
+    def __init__(self, writable: list[str]) -> None:
+        self._writable = [os.path.realpath(path) for path in writable]
+
+    def find_spec(
+        self,
+        name: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.has_location and spec.origin:
+            origin = os.path.realpath(spec.origin)
+            if any(is_within(origin, root) for root in self._writable):
+                raise ImportError(
+                    f"{origin!r} lies where runs may write, so the server does not "
+                    "import it; preload from a read path",
+                    name=name,
+                    path=origin,
+                )
+        return spec
 
 
 class _Server:
