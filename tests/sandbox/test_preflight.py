@@ -182,3 +182,34 @@ def test_pins_are_closed_with_the_checked_policy(folder: Path) -> None:
     with preflight(SandboxPolicy(allowed_write_paths=[folder])) as checked:
         assert checked.write[0].inode == folder.stat().st_ino
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_denied_file_with_a_second_name_is_refused(folder: Path) -> None:
+    (folder / "secret").write_text("x")
+    os.link(folder / "secret", folder / "alias")
+    options = {"allowed_read_paths": [folder], "denied_paths": [folder / "secret"]}
+    with pytest.raises(SandboxPolicyError, match="a file with 2 names"):
+        preflight(SandboxPolicy(**options))  # type: ignore[arg-type]
+    with preflight(SandboxPolicy(allow_hard_links=True, **options)) as checked:  # type: ignore[arg-type]
+        assert len(checked.denied) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "refused"),
+    [(0o4644, True), (0o2755, True), (0o2644, False), (0o1644, False)],
+    ids=["set-uid", "set-gid", "mandatory locking", "sticky"],
+)
+def test_a_set_id_file_in_a_write_path_is_refused(
+    folder: Path,
+    mode: int,
+    refused: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "program").write_text("x")
+    (folder / "in" / "program").chmod(mode)
+    policy = SandboxPolicy(allowed_write_paths=[folder])
+    if refused:
+        with pytest.raises(SandboxPolicyError, match="set-id file"):
+            preflight(policy)
+    else:
+        preflight(policy).close()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lazycore.sandbox._policy import SandboxPolicy
 
 _O_PATH = getattr(os, "O_PATH", os.O_RDONLY)
+_RUNS_AS_GROUP = stat.S_ISGID | stat.S_IXGRP
 _WALK = _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -120,6 +121,7 @@ def preflight(policy: SandboxPolicy) -> CheckedPolicy:
         for path in policy.denied_paths:
             if any(is_within(path, root) for root in allowed):
                 checked.denied.append(pin("denied_paths", path))
+                _refuse_other_names(policy, checked.denied[-1])
         for path in policy.allowed_executables or ():
             checked.executables.append(_pin_executable(path))
         if policy.cwd is not None:
@@ -215,6 +217,16 @@ def _refuse_host_writes(path: str, system: tuple[str, ...]) -> None:
             )
 
 
+def _refuse_other_names(policy: SandboxPolicy, denied: PinnedPath) -> None:
+    links = os.fstat(denied.fd).st_nlink
+    if not denied.is_dir and links > 1 and not policy.allow_hard_links:
+        raise SandboxPolicyError(
+            f"denied_paths holds {denied.path!r}, a file with {links} names: it stays "
+            "open under another one that lies in an allowed path; deny a copy with one "
+            "name, or set allow_hard_links=True to accept that"
+        )
+
+
 def _pin_executable(path: str) -> PinnedPath:
     pinned = pin("allowed_executables", os.path.realpath(path))
     mode = os.fstat(pinned.fd).st_mode
@@ -239,7 +251,7 @@ def _check_cwd(cwd: str, allowed: tuple[str, ...]) -> None:
 
 
 def _refuse_hard_links(write: list[PinnedPath]) -> None:
-    """Refuse files in write paths whose other names lie outside of them.
+    """Refuse set-id files, and files whose other names lie outside of write paths.
 
     A write through such a file changes an object the policy does not list. A file
     all of whose names were met inside write paths is harmless.
@@ -263,7 +275,15 @@ def _refuse_hard_links(write: list[PinnedPath]) -> None:
 def _note(
     met: dict[tuple[int, int], tuple[int, int, str]], info: os.stat_result, path: str
 ) -> None:
-    if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
+    if not stat.S_ISREG(info.st_mode):
+        return
+    if info.st_mode & stat.S_ISUID or info.st_mode & _RUNS_AS_GROUP == _RUNS_AS_GROUP:
+        raise SandboxPolicyError(
+            f"allowed_write_paths holds {path!r}, a set-id file: the kernel keeps its "
+            "bits when its content is changed through a memory map, so a run could put "
+            "its own program there; clear the bits (chmod ug-s)"
+        )
+    if info.st_nlink > 1:
         key = (info.st_dev, info.st_ino)
         _, times, first = met.get(key, (0, 0, path))
         met[key] = (info.st_nlink, times + 1, first)
