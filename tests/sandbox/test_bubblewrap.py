@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_DEGRADED = {Guarantee.PROCESSES, Guarantee.SURVIVES_ROOT}
+
 
 @pytest.fixture(scope="module")
 def bubblewrap() -> Iterator[BubblewrapSandboxExecutor]:
     report = BubblewrapSandboxExecutor.probe()
     if not report.available:
         pytest.skip(f"the backend bubblewrap cannot run here: {report.reason}")
-    with BubblewrapSandboxExecutor(allow_degraded={Guarantee.PROCESSES}) as executor:
+    with BubblewrapSandboxExecutor(allow_degraded=_DEGRADED) as executor:
         yield executor
 
 
@@ -49,6 +51,30 @@ def test_status_signal_streams_and_input_come_back(
     assert result.stderr == b"err\n"
     killed = bubblewrap.run_command(["sh", "-c", "kill -15 $$"], policy)
     assert (killed.returncode, killed.signal) == (None, signal.SIGTERM)
+
+
+def test_a_target_cannot_pass_for_a_bubblewrap_that_failed(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    script = "echo 'bwrap: no permission' >&2; exit 3"
+    result = bubblewrap.run_command(["sh", "-c", script], SandboxPolicy())
+    assert (result.returncode, result.stderr) == (3, b"bwrap: no permission\n")
+
+
+def test_without_input_bubblewrap_holds_no_node_of_the_host(
+    bubblewrap: BubblewrapSandboxExecutor,
+) -> None:
+    script = "readlink /proc/1/fd/0 /proc/self/fd/0; cat"
+    told = bubblewrap.run_command(["sh", "-c", script], SandboxPolicy()).stdout_text
+    first, own = told.split()
+    assert first.startswith("pipe:")
+    assert own == "/dev/null"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a root caller owns the nodes")
+def test_for_a_root_caller_bubblewrap_does_not_claim_to_survive_root() -> None:
+    # It can mount device nodes writable only, so their modes stay the target's.
+    assert Guarantee.SURVIVES_ROOT not in BubblewrapSandboxExecutor.probe().guarantees
 
 
 def test_a_callable_returns_its_value(bubblewrap: BubblewrapSandboxExecutor) -> None:
@@ -140,7 +166,7 @@ def test_what_it_cannot_hold_it_refuses(folder: Path) -> None:
         SandboxPolicy(limits=ResourceLimits(cpu_s=1)),
         SandboxPolicy(limits=ResourceLimits(workspace_bytes=1 << 30)),
     ]
-    with BubblewrapSandboxExecutor(allow_degraded={Guarantee.PROCESSES}) as strict:
+    with BubblewrapSandboxExecutor(allow_degraded=_DEGRADED) as strict:
         for policy in policies:
             with pytest.raises(SandboxBackendUnavailableError):
                 strict.run_command(["touch", folder / "ran"], policy)

@@ -119,16 +119,15 @@ def _become(
             _hand_over(number, base64.b64decode(blob))
         _limit(config["limits"])
         os.chdir(config["cwd"])
+        _read_nothing(config)
         for given in (control, report, reply):
             if given >= 0:
                 os.set_inheritable(given, False)  # noqa: FBT003 - the only form
-        report = fcntl.fcntl(report, fcntl.F_DUPFD_CLOEXEC, 10)
+        # All of them first: one may lie where another has to go.
+        report, reply, note = (_lifted(fd) for fd in (report, reply, note))
         if reply >= 0:
-            reply = fcntl.fcntl(reply, fcntl.F_DUPFD_CLOEXEC, 10)
             os.dup2(reply, REPLY_FD)
         # Everything else the monitor holds closes itself on exec.
-        if note >= 0:
-            note = fcntl.fcntl(note, fcntl.F_DUPFD_CLOEXEC, 10)
         os.closerange(REPLY_FD + (reply >= 0), 10)
         if note >= 0:
             os.dup2(note, NOTE_FD)
@@ -138,6 +137,20 @@ def _become(
         os.write(report, json.dumps({"failure": failure}).encode("ascii") + b"\n")
     finally:
         os._exit(127)
+
+
+def _lifted(fd: int) -> int:
+    return fd if fd < 0 else fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+
+
+def _read_nothing(config: Mapping[str, object]) -> None:
+    """Make stdin a pipe without a writer: the host's /dev/null is a node to change."""
+    if not config.get("empty_stdin"):
+        return
+    read, write = os.pipe()
+    os.dup2(read, 0)
+    os.close(read)
+    os.close(write)
 
 
 def _hand_over(number: int, blob: bytes) -> None:

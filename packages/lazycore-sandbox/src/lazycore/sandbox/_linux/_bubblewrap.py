@@ -33,6 +33,7 @@ from lazycore.sandbox._guarantees import (
     required_guarantees,
 )
 from lazycore.sandbox._linux._bubblewrap_probe import probe_bubblewrap
+from lazycore.sandbox._linux._mounts import PROC_SECRETS
 from lazycore.sandbox._linux._native import DEFAULT_PATH
 from lazycore.sandbox._linux._plan import policy_binds, split_links
 from lazycore.sandbox._linux._seccomp import build_filter
@@ -70,6 +71,7 @@ case "$1" in
 esac
 if [ -n "$_why" ]; then echo "$_why" >&{NOTE_FD}; exit 127; fi
 unset _why
+echo started >&{NOTE_FD}
 exec {NOTE_FD}>&-
 unset PWD OLDPWD
 if [ -n "${{BASH_VERSION-}}" ]; then exec env -u _ -u SHLVL "$@"; fi
@@ -159,6 +161,7 @@ class BubblewrapSandboxExecutor(BaseSandboxExecutor):
             )
         with ExitStack() as stack:
             plan = _Plan(stack, checked, reply=reply_limit_bytes is not None)
+            stub = plan.stub(argv, has_input=bool(input_bytes))
             target = Target(
                 output_bytes=policy.limits.output_bytes,
                 input_bytes=input_bytes,
@@ -172,10 +175,11 @@ class BubblewrapSandboxExecutor(BaseSandboxExecutor):
                         "--args",
                         str(plan.args_fd),
                         "--",
-                        *plan.stub(argv),
+                        *stub,
                     ],
                     "blobs": plan.blobs(),
                     "note": True,
+                    "empty_stdin": not input_bytes,
                     "env": {},
                     "cwd": "/",
                     "scratch": None,
@@ -268,12 +272,14 @@ class _Plan:
         # From here on the numbers of the blobs are known to be free.
         self.args_fd = max(self.fds, default=_LOWEST_FD) + 1
         words = [*self._namespaces(), *self._environment(reply=reply)]
+        # First: an interpreter that lies in the host's /tmp is shown above the
+        # private one.
+        words += self._kernel_files()
         for _, path, _, _, _ in system:
             words += ["--ro-bind", path, path]
         for path, target in links:
             words += ["--symlink", target, path]
         words += self._accounts()
-        words += self._kernel_files()
         for step in binds:
             words += self._step(step, sources)
         words += ["--remount-ro", "/", "--chdir", checked.policy.cwd or _HOME]
@@ -312,8 +318,8 @@ class _Plan:
         """Return what of the options stands in bwrap's argv."""
         return ["--args", str(self.args_fd)]
 
-    def stub(self, argv: tuple[str, ...]) -> list[str]:
-        """Return the command that bwrap runs."""
+    def stub(self, argv: tuple[str, ...], *, has_input: bool = False) -> list[str]:
+        """Return the command that bwrap runs; without input it reads /dev/null."""
         processes = self._policy.limits.processes
         if not self._policy.include_system:
             if processes is not None:
@@ -325,7 +331,9 @@ class _Plan:
             return list(argv)
         # bwrap's own two processes count as well.
         limit = "" if processes is None else str(processes + 2)
-        return ["/bin/sh", "-c", _STUB, limit, *argv]
+        # bwrap itself has a pipe without a writer.
+        stub = _STUB if has_input else f"exec </dev/null{_STUB}"
+        return ["/bin/sh", "-c", stub, limit, *argv]
 
     def _namespaces(self) -> Iterator[str]:
         yield from ("--unshare-all", "--unshare-user", "--disable-userns")
@@ -362,6 +370,11 @@ class _Plan:
 
     def _kernel_files(self) -> Iterator[str]:
         yield from ("--proc", "/proc", "--dev", "/dev")
+        if os.geteuid() == 0:
+            # On a mount without devices a node cannot be opened at all.
+            for name in PROC_SECRETS:
+                if os.path.exists(f"/proc/{name}"):
+                    yield from ("--ro-bind", "/dev/null", f"/proc/{name}")
         for name in ("sys", "sysrq-trigger", "irq", "bus", "fs"):
             yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
         size = self._policy.limits.workspace_bytes or _SCRATCH_BYTES
@@ -404,8 +417,9 @@ def refuse_failed_start(outcome: Outcome, program: str) -> None:
         )
     if note == "limit":
         raise SandboxLaunchError("the process limit could not be set inside")
+    # Without the stub nothing but bwrap's own words tells; the target can forge them.
     failed = outcome.answer["status"] and outcome.stderr.data.startswith(b"bwrap: ")
-    if failed:
+    if failed and note != "started":
         text = outcome.stderr.data[:500].decode("utf-8", "backslashreplace")
         raise SandboxLaunchError(f"bwrap did not start the target: {text!r}")
 

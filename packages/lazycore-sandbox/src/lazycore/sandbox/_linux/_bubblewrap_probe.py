@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NEVER = frozenset(
     {Guarantee.EXEC_LIST, Guarantee.MEMORY, Guarantee.CPU, Guarantee.DISK}
 )
+# A root caller's target owns the host's device nodes, which bwrap can only mount
+# writable: it may change their mode and times for the whole host.
+_NEVER_FOR_ROOT = _NEVER | {Guarantee.SURVIVES_ROOT}
 _FIRST_SAFE = (0, 12)
 _REMEDY = (
     "sysctl user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1; on "
@@ -70,6 +73,6 @@ def probe_bubblewrap(
             for which, needs in meaning.items()
             if all(held.get(need, False) for need in needs)
         )
-        - _NEVER,
+        - (_NEVER if uid else _NEVER_FOR_ROOT),
         notes=notes | {name: str(value) for name, value in sorted(held.items())},
     )

@@ -36,7 +36,22 @@ _DEVICE_LINKS = {
 }
 # Files of /proc that uid 0 may open without any capability and that speak of the
 # host: a root caller's target is that uid for the kernel.
-_PROC_SECRETS = ("kcore", "keys", "key-users", "kmsg", "timer_list", "sched_debug")
+PROC_SECRETS = (
+    "iomem",
+    "ioports",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "pagetypeinfo",
+    "sched_debug",
+    "slabinfo",
+    "timer_list",
+    "vmallocinfo",
+)
 
 
 if TYPE_CHECKING:
@@ -194,7 +209,7 @@ class Root:
         _calls.move_mount(self._proc, self._root, "proc")
         self.rules.append((self._proc, READ))
         if hide_secrets:
-            for name in _PROC_SECRETS:
+            for name in PROC_SECRETS:
                 self._cover_proc(name)
 
     def _set(self, name: str, value: int) -> None:

@@ -275,6 +275,7 @@ def base_request(
         "cwd": policy.cwd or scratch,
         "namespaces": namespaces,
         "session": False,
+        "input": bool(order.input_bytes),
         "call": None if order.call is None else order.call.description(),
         "path": [os.path.abspath(entry) for entry in (*order.path, *sys.path)],
         "limits": {

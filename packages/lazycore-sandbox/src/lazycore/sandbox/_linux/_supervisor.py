@@ -135,6 +135,16 @@ def _above(fd: int) -> int:
     return lifted
 
 
+def _own_stdin(fds: list[int]) -> None:
+    """Read from the root's own /dev/null instead of the host's.
+
+    The caller's descriptor goes through the host's writable mount: by fchmod(2) a root
+    caller's target would change the node for everybody.
+    """
+    os.close(fds[0])
+    fds[0] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def _read_all(fd: int) -> bytes:
     data = b""
     while chunk := os.read(fd, 4096):
@@ -168,6 +178,8 @@ class Supervisor:
             if ready is None:
                 become_reaper(self._request["landlock_abi"])
             self._scoped = True
+        elif not self._request["input"]:
+            _own_stdin(fds)
         self._meter.start()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         children = _above(_calls.signal_descriptor(signal.SIGCHLD))
