@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import os
 import secrets
+import select
 import shutil
 import socket
 import subprocess
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _FILES = ("hidden/secret", "shown/file", "shown/other", "work/deep/denied/secret")
 _IPC_RMID = 0
+_VICTIM = "import os\nwhile os.read(0, 1):\n    os.write(1, b'.')"
+_ANSWER_S = 10
 
 
 class Stage:
@@ -67,10 +70,15 @@ class Stage:
         if sys.platform == "linux":
             self._server(socket.AF_UNIX, "\0" + self.abstract)
         self.victim = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", "import time; time.sleep(3600)"],
+            [sys.executable, "-I", "-S", "-c", _VICTIM],
             env={"VICTIM_SECRET": self.token},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
         )
+        for pipe in (self.victim.stdin, self.victim.stdout):
+            assert pipe is not None
+            self._stack.callback(pipe.close)
         self._stack.callback(self.victim.wait)
         self._stack.callback(self.victim.kill)
         self.segment = self._shared_memory()
@@ -153,6 +161,18 @@ class Stage:
             "numbers": _numbers(),
         }
 
+    def _victim_answers(self) -> bool:
+        """Ask the victim for a byte: a signal kills or stops it only after a while."""
+        asked, answers = self.victim.stdin, self.victim.stdout
+        assert asked is not None
+        assert answers is not None
+        try:
+            asked.write(b".")
+        except OSError:
+            return False
+        ready, _, _ = select.select([answers], [], [], _ANSWER_S)
+        return bool(ready) and answers.read(1) == b"."
+
     def touched(self) -> str:
         """Name what an attack changed outside the workspace; set it right again."""
         changed = [
@@ -162,7 +182,7 @@ class Stage:
             set(os.listdir(self.path("hidden"))) - {"secret", "sock", "folder"}
             | set(os.listdir(self.path("shown"))) - {"file", "other", "sock"}
         )
-        if self.victim.poll() is not None:
+        if not self._victim_answers():
             changed.append("the victim process")
         if changed or extra:
             for name in extra:
