@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
 from itertools import product
 
 import pytest
@@ -172,12 +173,16 @@ def test_bootstrap_error_equals_scipys() -> None:
     values = [math.sin(i) + 0.2 for i in range(200)]
     ours = bootstrap_means(values, resamples=9_999, rng=stream("x"))
     low, high = expanded_interval(ours, units=200, confidence=0.95)
+    seed_name = (
+        "rng" if "rng" in signature(stats.bootstrap).parameters else "random_state"
+    )
     theirs = stats.bootstrap(
         (numpy.array(values),),
         numpy.mean,
         n_resamples=9_999,
         method="percentile",
-        rng=numpy.random.default_rng(0),
+        # Older releases call `rng` by its former name.
+        **{seed_name: numpy.random.default_rng(0)},
     ).confidence_interval
     width = high - low
     assert low == pytest.approx(float(theirs.low), abs=0.04 * width)
