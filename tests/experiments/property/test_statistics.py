@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,10 @@ differences = st.lists(
 )
 p_values = st.lists(st.floats(0, 1), max_size=20)
 
+# The suite runs often, and on new values each time; the slow test draws many at once.
+FEW = settings(max_examples=25, deadline=None)
+MANY = settings(max_examples=500, deadline=None)
+
 
 def summary(values: list[float]) -> PairedSummary:
     return summarise(
@@ -30,7 +36,7 @@ def summary(values: list[float]) -> PairedSummary:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@FEW
 @given(differences)
 def test_swapping_the_arms_turns_the_sign_and_nothing_else(
     values: list[float],
@@ -43,7 +49,7 @@ def test_swapping_the_arms_turns_the_sign_and_nothing_else(
     assert swapped.equivalence_p == found.equivalence_p
 
 
-@settings(max_examples=60, deadline=None)
+@FEW
 @given(differences, st.randoms(use_true_random=False))
 def test_the_order_of_the_units_changes_nothing(
     values: list[float], shuffler: object
@@ -55,7 +61,7 @@ def test_the_order_of_the_units_changes_nothing(
     assert again.p_value == found.p_value
 
 
-@settings(max_examples=60, deadline=None)
+@FEW
 @given(differences)
 def test_an_interval_lies_within_the_data_and_around_the_mean(
     values: list[float],
@@ -119,3 +125,22 @@ def test_a_written_difference_reads_back(value: float, kind: str) -> None:
 def test_a_duration_has_a_unit(seconds: float) -> None:
     assume(seconds == 0 or seconds > 1e-9)
     assert duration(seconds).endswith((" ms", " s", " min"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "check",
+    [
+        test_swapping_the_arms_turns_the_sign_and_nothing_else,
+        test_an_interval_lies_within_the_data_and_around_the_mean,
+    ],
+)
+def test_many_differences_hold_too(check: Any) -> None:
+    given(differences)(MANY(check.hypothesis.inner_test))()
+
+
+@pytest.mark.slow
+def test_the_order_of_many_units_changes_nothing() -> None:
+    check: Any = test_the_order_of_the_units_changes_nothing
+    shuffler = st.randoms(use_true_random=False)
+    given(differences, shuffler)(MANY(check.hypothesis.inner_test))()
