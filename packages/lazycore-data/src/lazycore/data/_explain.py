@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from lazycore.data._buffers import size_of
+from lazycore.data._buffers import array_buffers, size_of
 from lazycore.data._columns import (
     Column,
     columns_of,
@@ -39,33 +39,72 @@ __all__ = ["explain", "plan_to_pandas", "plan_to_polars"]
 _HEAD = 256
 
 
-def _short_dictionary(array: Any) -> Any:
-    """Return a dictionary array whose dictionary holds only what its rows use."""
+_LONG_DICTIONARY = 65_536
+
+
+def _short_dictionary(chunk: Any) -> Any:
+    """Return a chunk whose dictionary, if it was long, holds only what its rows use.
+
+    No kernel encodes every type of value, so the codes are counted anew in Python:
+    there are no more than a head has rows.
+    """
+    from array import array
+
     pa = library("pyarrow")
-    kind = array.type
-    if not pa.types.is_dictionary(kind) or has_view(kind):
-        return array
-    parts = []
-    for chunk in array.chunks:
-        fresh = chunk.dictionary_decode().dictionary_encode()
-        codes = fresh.indices.cast(kind.index_type)
-        parts.append(
-            pa.DictionaryArray.from_arrays(
-                codes, fresh.dictionary.cast(kind.value_type), ordered=kind.ordered
-            )
-        )
-    return pa.chunked_array(parts, type=kind)
+    kind = chunk.type
+    if not pa.types.is_dictionary(kind) or len(chunk.dictionary) <= _LONG_DICTIONARY:
+        return chunk
+    codes = chunk.indices.to_pylist()
+    used = sorted(set(codes) - {None})
+    if not used or has_view(kind):  # pyarrow cannot join views
+        return chunk
+    new = {code: position for position, code in enumerate(used)}
+    values = pa.concat_arrays([chunk.dictionary.slice(code, 1) for code in used])
+    # Room for the rows before the slice, so that the validity bits stay shared.
+    room = [0] * chunk.offset + [new.get(code, 0) for code in codes]
+    narrow = pa.py_buffer(array("q", room))
+    full = pa.Array.from_buffers(pa.int64(), len(room), [None, narrow])
+    return pa.DictionaryArray.from_buffers(
+        kind,
+        len(chunk),
+        [chunk.buffers()[0], full.cast(kind.index_type).buffers()[1]],
+        values,
+        offset=chunk.offset,
+    )
 
 
-def _scaled(report: ColumnReport, rows: int) -> ColumnReport:
+def _short_list(chunk: Any) -> Any:
+    """Return a list chunk over the child's rows that its own rows reach."""
+    pa = library("pyarrow")
+    kind = chunk.type
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not len(chunk):
+        return chunk
+    return pa.Array.from_buffers(
+        kind,
+        len(chunk),
+        chunk.buffers()[:2],
+        offset=chunk.offset,
+        children=[chunk.values.slice(0, chunk.offsets[-1].as_py())],
+    )
+
+
+def _shortened(array: Any) -> Any:
+    """Return the head of a column without what only later rows need."""
+    pa = library("pyarrow")
+    parts = [_short_list(_short_dictionary(chunk)) for chunk in array.chunks]
+    return pa.chunked_array(parts, type=array.type)
+
+
+def _scaled(report: ColumnReport, rows: int, whole: Any = None) -> ColumnReport:
     head = min(rows, _HEAD)
     if head in (0, rows):
         return report
     factor = rows / head
+    shared = round(report.shared * factor)
+    if whole is not None:  # no result shares more than the source has
+        shared = min(shared, sum(size for _, size in array_buffers(whole)))
     return dataclasses.replace(
-        report,
-        shared=round(report.shared * factor),
-        copied=round(report.copied * factor),
+        report, shared=shared, copied=round(report.copied * factor)
     )
 
 
@@ -115,17 +154,13 @@ def plan_to_polars(
     for name, kind, make, whole in _heads(frame, aliasing):
         try:
             column: Column = make()
-            small = _short_dictionary(column.array)
-            if small is not column.array:
-                column = dataclasses.replace(
-                    column, array=small, ranges={**column.ranges}
-                )
+            column = dataclasses.replace(column, array=_shortened(column.array))
             made = assemble([column], rechunk=False, categories=categories)
             report = compare_columns(column, polars_column(made.to_series(0)))
         except DataTierError as error:
             reports[name] = _failed(name, kind, error)
             continue
-        report = _scaled(report, rows)
+        report = _scaled(report, rows, whole)
         if rechunk and whole is not None and whole.num_chunks > 1:
             report = _merged(report, whole)
         reports[name] = report

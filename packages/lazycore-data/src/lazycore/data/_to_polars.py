@@ -115,18 +115,24 @@ def _enumerated(series: Any, column: Column) -> Any:
 def _read(table: Any, *, rechunk: bool) -> Any:
     """Return a table as a Polars frame.
 
-    Polars 1.0 loses dictionaries beside chunked structs, so such tables are read
-    one column at a time.
+    A table is read in batches, cut where any column's chunks end. Polars 1.0 panics
+    on the slices of nested columns that come of it and loses dictionaries beside
+    chunked structs: such tables are read one column at a time.
     """
     pa, pl = library("pyarrow"), library("polars")
     types = pa.types
     kinds = table.schema.types
-    if any(map(types.is_dictionary, kinds)) and any(map(types.is_struct, kinds)):
+    coded = any(map(types.is_dictionary, kinds))
+    structs = any(map(types.is_struct, kinds))
+    layouts = {tuple(map(len, column.chunks)) for column in table.columns}
+    unlike = len(layouts) > 1 and (coded or any(map(types.is_nested, kinds)))
+    if unlike or (coded and structs):
         parts = [
             pl.from_arrow(table.select([k]), rechunk=rechunk).to_series(0)
             for k in range(table.num_columns)
         ]
-        return pl.DataFrame(parts)
+        names = dict(zip(table.column_names, parts, strict=True))
+        return pl.DataFrame([part.alias(name) for name, part in names.items()])
     return pl.from_arrow(table, rechunk=rechunk)
 
 
