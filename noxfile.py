@@ -71,6 +71,12 @@ OPENTELEMETRY = {
     ),
 }
 
+SERVERS = {"phoenix": "arize-phoenix==20.26.1", "mlflow": "mlflow==3.17.2"}
+BRIDGED = (
+    *("torch==2.13.0", "torch_geometric==2.8.1", "numpy==2.4.6", "scipy==1.17.1"),
+    *("pyarrow==26.0.1", "distributed"),
+)
+
 # Frame libraries as users have them: the declared floors, a middle, the newest.
 FRAMES = {
     "oldest": (
@@ -406,6 +412,35 @@ def slow(session: nox.Session) -> None:
     paths = session.posargs or [f"tests/{name}" for name in SLICES]
     session.posargs[:] = ["-m", "slow"]
     run_tests(session, *paths)
+
+
+@nox.session(
+    python=PYTHONS[0], venv_backend="virtualenv", requires=["wheels"], default=False
+)
+def bridges(session: nox.Session) -> None:
+    """Test the data slice against real torch, PyTorch Geometric, SciPy and Dask."""
+    install_wheels(session, "lazycore-data")
+    session.install(*TEST_TOOLS, *BRIDGED)
+    names = ("test_bridges", "test_handoff", "test_executors")
+    session.posargs[:] = ["-m", "slow or not slow"]
+    run_tests(session, *(f"tests/data/{name}.py" for name in names))
+
+
+@nox.session(python=PYTHONS[0], requires=["wheels"], default=False)
+def receivers(session: nox.Session) -> None:
+    """Start Phoenix and MLflow, send a full agent run, ask what they recognise."""
+    install_wheels(session, "lazycore-telemetry")
+    session.install(*TEST_TOOLS, SDK, "opentelemetry-exporter-otlp-proto-http")
+    with tempfile.TemporaryDirectory(prefix="lazycore-") as folder:
+        env = {}
+        for server, requirement in SERVERS.items():
+            place = Path(folder) / server
+            session.run(sys.executable, "-m", "virtualenv", "-q", str(place))
+            pip = (str(place / "bin/python"), "-m", "pip", "install", "-q")
+            session.run(*pip, requirement, external=True)
+            env[f"LAZYCORE_TEST_{server.upper()}"] = str(place / "bin")
+        session.posargs[:] = ["-m", "slow"]
+        run_tests(session, "tests/telemetry/test_servers.py", **env)
 
 
 @nox.session(requires=["wheels"], tags=MATRIX, default=False)
