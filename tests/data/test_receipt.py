@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lazycore.data import (
+    DataTierWarning,
+    LossyConversionError,
     UnsupportedFrameError,
+    ZeroCopyError,
     from_polars_zero_copy,
     to_polars_zero_copy,
 )
@@ -130,3 +133,92 @@ def test_receipt_of_the_way_back_and_bad_input(source: Any) -> None:
     )
     with pytest.raises(UnsupportedFrameError, match="dict"):
         receipt.restore({})
+
+
+NESTED: dict[str, Callable[[], Any]] = {
+    "slice of a list": lambda: pa.array([[1, None], None, [], [2]]).slice(1),
+    "list of text": lambda: pa.array([["a"], None, ["b" * 20]]),
+    "slice of a struct": lambda: pa.array(
+        [{"a": 1, "b": "x"}, {"a": None, "b": None}, {"a": 7, "b": "zz"}]
+    ).slice(1),
+    "struct of a list": lambda: pa.array([{"a": [1]}, {"a": [2, 3]}]),
+    "slice of a fixed list": lambda: pa.array(
+        [[1, 2], None, [3, None]], pa.list_(pa.int64(), 2)
+    ).slice(1),
+    "far second": lambda: pa.array([1, None, 3], pa.timestamp("s")),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested_columns_come_back_in_their_own_type(
+    name: str, arrow_frame: Callable[..., Any]
+) -> None:
+    frame = arrow_frame(c=NESTED[name]())
+    polars, receipt = to_polars_zero_copy(frame, receipt=True)
+    pd.testing.assert_frame_equal(receipt.restore(polars), frame)
+    assert receipt.report.bytes_copied == 0
+    tail = receipt.restore(polars.slice(1))
+    assert tail["c"].dtype == frame["c"].dtype
+    assert tail["c"].tolist() == frame["c"].tolist()[1:]
+
+
+@pytest.mark.parametrize("shape", ["list", "struct"])
+def test_nested_categories_come_back_by_value(
+    shape: str, arrow_frame: Callable[..., Any]
+) -> None:
+    coded = pa.array(["a", "b", "a"]).dictionary_encode()
+    if shape == "list":
+        array = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), coded)
+    else:
+        array = pa.StructArray.from_arrays([coded], ["x"])
+    polars, receipt = to_polars_zero_copy(arrow_frame(c=array), receipt=True)
+    restored = receipt.restore(polars)["c"].array.__arrow_array__()
+    assert restored.to_pylist() == array.to_pylist()
+    exact = restored.type == array.type
+    assert exact == (receipt.report.columns["c"].copied == 0)
+
+
+def test_nulls_put_into_a_struct_later_are_seen(
+    arrow_frame: Callable[..., Any],
+) -> None:
+    rows = pa.array([{"a": k} for k in range(8)])
+    polars, receipt = to_polars_zero_copy(arrow_frame(c=rows), receipt=True)
+    emptied = polars.with_columns(
+        pl.when(pl.int_range(pl.len()) > 5).then(None).otherwise(pl.col("c")).alias("c")
+    )
+    restored = receipt.restore(emptied)["c"].array.__arrow_array__()
+    assert restored.to_pylist() == emptied.to_arrow()["c"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index(["x", "y", "z"], name="key"),
+        pd.MultiIndex.from_tuples([(1, "a"), (2, "b"), (3, "c")], names=["k", None]),
+    ],
+    ids=["one level", "two levels"],
+)
+def test_an_index_kept_as_columns_comes_back_as_the_index_alone(
+    index: Any, arrow_frame: Callable[..., Any]
+) -> None:
+    frame = arrow_frame(a=pa.array([1, 2, 3])).set_axis(index)
+    polars, receipt = to_polars_zero_copy(frame, index="columns", receipt=True)
+    pd.testing.assert_frame_equal(receipt.restore(polars), frame)
+    pd.testing.assert_frame_equal(receipt.restore(polars.tail(2)), frame.tail(2))
+    computed = receipt.restore(polars.reverse())
+    assert len(computed.columns) == 1 + index.nlevels
+
+
+def test_strict_grants_what_the_receipt_keeps(arrow_frame: Callable[..., Any]) -> None:
+    frame = arrow_frame(a=pa.array([1, 2])).set_axis(["x", "y"])
+    frame.columns = pd.Index([7])
+    frame.attrs["unit"] = "kg"
+    polars, receipt = to_polars_zero_copy(frame, strict=True, receipt=True)
+    pd.testing.assert_frame_equal(receipt.restore(polars), frame)
+    with pytest.raises(LossyConversionError, match="index"):
+        to_polars_zero_copy(frame, index="raise", receipt=True)
+    bare = pd.DataFrame(index=pd.RangeIndex(2))
+    with pytest.raises(ZeroCopyError, match="rows without columns"):
+        to_polars_zero_copy(bare, strict=True, receipt=True)
+    with pytest.warns(DataTierWarning, match="rows without columns"):
+        to_polars_zero_copy(bare, receipt=True)

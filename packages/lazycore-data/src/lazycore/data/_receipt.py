@@ -57,8 +57,10 @@ def _width_bits(kind: Any, slot: int) -> int | None:
         return 128 if slot == 1 else None
     if name.startswith("large_") and slot == 1:
         return 64
-    if types.is_list(kind) or name in {"string", "binary"}:
+    if types.is_list(kind) or types.is_map(kind) or name in {"string", "binary"}:
         return 32 if slot == 1 else None
+    if types.is_dictionary(kind):
+        return int(kind.index_type.bit_width)
     if slot == 1 and (types.is_primitive(kind) or types.is_decimal(kind)):
         return int(kind.bit_width)
     return None
@@ -75,7 +77,7 @@ def _children(array: Any) -> list[Any]:
         return [array.field(k) for k in range(array.type.num_fields)]
     if types.is_large_list(array.type) or types.is_fixed_size_list(array.type):
         return [array.values]
-    return []
+    return [array.keys, array.items] if types.is_map(array.type) else []
 
 
 def _own_buffers(array: Any) -> list[Any]:
@@ -83,22 +85,19 @@ def _own_buffers(array: Any) -> list[Any]:
     buffers = array.buffers()
     if _flat(array):
         return list(buffers)
-    return list(buffers[: 2 if types.is_large_list(array.type) else 1])
+    offsets = types.is_large_list(array.type) or types.is_map(array.type)
+    return list(buffers[: 2 if offsets else 1])
 
 
-def _shift(base: Any, seen: Any) -> int | None:  # noqa: C901, PLR0912 - one proof, told in one piece
-    """Return where a window starts in a recorded array, None if it is no window."""
-    types = library("pyarrow").types
-    if base.type != seen.type:
-        return None
+def _slot_starts(base: Any, seen: Any) -> set[int] | None:
+    """Return where a window's own buffers start, None if one lies elsewhere."""
     old, new = _own_buffers(base), _own_buffers(seen)
     if len(old) != len(new):
         return None
     starts: set[int] = set()
-    for slot, (before, after) in enumerate(zip(old, new, strict=True)):
+    for slot in range(1, len(old)):
+        before, after = old[slot], new[slot]
         if after is None or before is None:
-            if (before is None) != (after is None) and slot == 0:
-                starts.add(-1)  # a dropped bitmap: checked by the caller's nulls
             continue
         bits = _width_bits(base.type, slot)
         if bits is None:
@@ -109,12 +108,18 @@ def _shift(base: Any, seen: Any) -> int | None:  # noqa: C901, PLR0912 - one pro
         if distance % bits:
             return None
         starts.add(distance // bits + seen.offset - base.offset)
-    nested = types.is_struct(base.type)
+    return starts
+
+
+def _child_starts(base: Any, seen: Any) -> set[int] | None:
+    """Return where the children of a window start, None if one lies elsewhere."""
+    types = library("pyarrow").types
+    starts: set[int] = set()
     for child, other in zip(_children(base), _children(seen), strict=True):
-        inner = _shift(child, other)
+        inner = _shift(child, other) if len(other) else 0
         if inner is None:
             return None
-        if nested:
+        if types.is_struct(base.type):
             starts.add(inner)
         elif types.is_fixed_size_list(base.type):
             if inner % base.type.list_size:
@@ -123,16 +128,51 @@ def _shift(base: Any, seen: Any) -> int | None:  # noqa: C901, PLR0912 - one pro
             starts.add(inner // base.type.list_size + moved)
         elif inner != 0:
             return None
-    dropped = -1 in starts
-    starts.discard(-1)
+    return starts
+
+
+def _bitmap_start(base: Any, seen: Any) -> int | None:
+    before, after = base.buffers()[0], seen.buffers()[0]
+    if before is None or after is None:
+        return None
+    return int((after.address - before.address) * 8 + seen.offset - base.offset)
+
+
+def _same_beside(window: Any, seen: Any, *, bitmap: bool) -> bool:
+    """Tell whether the nulls and the categories of two arrays are equal by value."""
+    if not bitmap and (window.null_count or seen.null_count):
+        nulls = window.is_valid().equals(seen.is_valid())
+    else:
+        nulls = True
+    if not library("pyarrow").types.is_dictionary(window.type):
+        return bool(nulls)
+    return bool(nulls and window.dictionary.equals(seen.dictionary))
+
+
+def _shift(base: Any, seen: Any) -> int | None:
+    """Return where a window starts in a recorded array, None if it is no window.
+
+    Polars realigns the validity of slices on every export: bits at another place
+    are compared one by one. The categories of codes are compared too.
+    """
+    if base.type != seen.type:
+        return None
+    own, inner = _slot_starts(base, seen), _child_starts(base, seen)
+    if own is None or inner is None:
+        return None
+    starts, bitmap = own | inner, _bitmap_start(base, seen)
+    if not starts and bitmap is not None:
+        starts = {bitmap}
     if len(starts) != 1:
         return None
     start = starts.pop()
     if not 0 <= start <= len(base) - len(seen):
         return None
-    if dropped and base.slice(start, len(seen)).null_count != seen.null_count:
-        return None
-    return start
+    return (
+        start
+        if _same_beside(base.slice(start, len(seen)), seen, bitmap=bitmap == start)
+        else None
+    )
 
 
 def _places(recorded: _Recorded, series: Any) -> list[Window] | None:
@@ -197,6 +237,7 @@ class Receipt:
     _index: Any
     _attrs: dict[Any, Any]
     _height: int
+    _index_columns: frozenset[str] = frozenset()
     report: CopyReport = field(default_factory=CopyReport)
 
     @classmethod
@@ -206,15 +247,9 @@ class Receipt:
         for column in columns:
             series = result.get_column(column.name)
             first, again = _witness(series), _witness(series)
-            stable = (
-                [c.buffers() for c in first.chunks],
-                [c.buffers() for c in again.chunks],
-            )
-            keys = [
-                [[b.address if b else None for b in buffers] for buffers in side]
-                for side in stable
-            ]
-            chunks = tuple(first.chunks) if keys[0] == keys[1] else ()
+            pairs = zip(first.chunks, again.chunks, strict=True)
+            stable = all(_shift(a, b) == 0 for a, b in pairs if len(a))
+            chunks = tuple(first.chunks) if stable else ()
             starts, row = [], 0
             for chunk in chunks:
                 starts.append(row)
@@ -242,13 +277,19 @@ class Receipt:
             _index=source.index if pandas_source else None,
             _attrs=dict(source.attrs) if pandas_source else {},
             _height=result.height,
+            _index_columns=frozenset(
+                column.name
+                for column in columns
+                if pandas_source and column.label not in source.columns
+            ),
         )
 
     def restore(self, frame: Any, *, strings: Strings = "large") -> Any:
         """Return a pandas frame with the original arrays wherever they still lie.
 
         Columns that were computed anew are converted; the index comes back when all
-        recognised columns show the same rows of the source.
+        recognised columns show the same rows of the source, and columns that held it
+        go then.
 
         Args:
             frame: A Polars DataFrame or LazyFrame made from the receipt's frame.
@@ -328,10 +369,12 @@ class Receipt:
                 index = parts[0].append(parts[1:]) if len(parts) > 1 else parts[0]
             else:
                 index = self._index[:0]
+        if index is not None:
+            values = {n: v for n, v in values.items() if n not in self._index_columns}
         result = build_frame(values, frame.height, index=index)
         labels = [
             self._columns[name].label if name in self._columns else name
-            for name in frame.columns
+            for name in values
         ]
         if self._labels is not None:
             same = list(self._labels) == labels

@@ -76,9 +76,18 @@ def _index_as_columns(frame: Any) -> Any:
     return frame.reset_index(names=names)
 
 
-def lost_beside_columns(frame: Any, index: IndexPolicy) -> list[str]:
-    """Return what a pandas frame holds that Polars has no place for."""
+def lost_beside_columns(
+    frame: Any, index: IndexPolicy, *, receipt: bool = False
+) -> list[str]:
+    """Return what a pandas frame holds that Polars has no place for.
+
+    A receipt keeps all of it but rows without columns.
+    """
     notes = []
+    if not len(frame.columns) and len(frame):
+        notes.append(f"{len(frame)} rows without columns have no place in Polars")
+    if receipt:
+        return notes
     if index in ("warn", "raise") and not has_plain_index(frame):
         notes.append(
             "the index has no place in Polars: choose index='columns' to keep it or "
@@ -88,8 +97,6 @@ def lost_beside_columns(frame: Any, index: IndexPolicy) -> list[str]:
         notes.append("column names that are no text become text")
     if frame.attrs:
         notes.append("attrs have no place in Polars")
-    if not len(frame.columns) and len(frame):
-        notes.append(f"{len(frame)} rows without columns have no place in Polars")
     return notes
 
 
@@ -224,7 +231,8 @@ def to_polars_zero_copy(  # noqa: C901 - one option after the other
     Args:
         frame: A pandas DataFrame or Series, or a `pyarrow.Table`. Columns that are
             not Arrow-backed are converted.
-        strict: Raise unless every byte is shared and nothing is changed or lost.
+        strict: Raise unless every byte is shared and nothing is changed or lost; what
+            a receipt keeps (index, names, attrs) is not lost.
         index: What becomes of a pandas index other than 0, 1, 2, ...: leave it with
             a warning, raise, leave it, or keep it as columns.
         rechunk: Merge each column's chunks (a full copy of chunked columns).
@@ -260,9 +268,13 @@ def to_polars_zero_copy(  # noqa: C901 - one option after the other
     source = _source_frame(frame)
     notes: list[str] = []
     if is_pandas(source):
-        notes = lost_beside_columns(source, index)
+        notes = lost_beside_columns(source, index, receipt=receipt)
         if index == "raise" and not has_plain_index(source):
-            raise LossyConversionError(notes[0])
+            message = (
+                "index='raise', and the index is not the default one: choose "
+                "index='columns' to keep it or index='drop' to leave it"
+            )
+            raise LossyConversionError(message)
     work = (
         _index_as_columns(source)
         if index == "columns" and is_pandas(source) and not has_plain_index(source)
@@ -291,8 +303,7 @@ def to_polars_zero_copy(  # noqa: C901 - one option after the other
             message = f"writes to the source would show through: {report.message()}"
             raise ZeroCopyError(message, report=report)
     if not strict:
-        kept = [] if receipt else notes
-        _warn([] if receipt else columns, kept, categories)
+        _warn([] if receipt else columns, notes, categories)
     given: Receipt | None = None
     if receipt:
         from lazycore.data._receipt import Receipt as Made
