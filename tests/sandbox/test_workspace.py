@@ -330,3 +330,21 @@ def test_discarding_twice_is_harmless_and_deep_trees_go_too(tree: Path) -> None:
     work.discard()
     work.discard()
     assert not os.path.lexists(work.root)
+
+
+def test_holes_of_a_huge_file_are_kept_and_cost_nothing(folder: Path) -> None:
+    (folder / "tree").mkdir()
+    with Workspace(folder / "tree") as work:
+        with open(os.path.join(work.root, "big"), "wb") as file:
+            file.write(b"head")
+            file.seek(1 << 35)
+            file.write(b"middle")
+            file.truncate(1 << 40)
+        work.apply()
+    info = (folder / "tree" / "big").stat()
+    assert info.st_size == 1 << 40
+    assert info.st_blocks * 512 < 1 << 20
+    with open(folder / "tree" / "big", "rb") as file:
+        assert file.read(5) == b"head\0"
+        file.seek(1 << 35)
+        assert file.read(7) == b"middle\0"

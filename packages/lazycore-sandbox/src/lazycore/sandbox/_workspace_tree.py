@@ -126,16 +126,39 @@ def copy_file(source: str, target: str, entry: Entry) -> None:
         write = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | flags, 0o600)
         try:
             if not _cloned(read, write):
-                while chunk := os.read(read, _CHUNK):
-                    view = memoryview(chunk)
-                    while view:
-                        view = view[os.write(write, view) :]
+                _copy_data(read, write, info.st_size)
             os.fchmod(write, plain_mode(entry.mode))
             os.utime(write, ns=(info.st_atime_ns, info.st_mtime_ns))
         finally:
             os.close(write)
     finally:
         os.close(read)
+
+
+def _copy_data(read: int, write: int, size: int) -> None:
+    """Copy what a file holds and leave its holes: a run makes those for nothing."""
+    at = 0
+    while at < size:
+        try:
+            at = os.lseek(read, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # lseek(2): a hole up to the end
+                break
+            raise
+        end = min(size, os.lseek(read, at, os.SEEK_HOLE))
+        os.lseek(read, at, os.SEEK_SET)
+        os.lseek(write, at, os.SEEK_SET)
+        while at < end:
+            chunk = os.read(read, min(_CHUNK, end - at))
+            if not chunk:
+                break
+            at += len(chunk)
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(write, view) :]
+        if at < end:
+            break
+    os.ftruncate(write, size)
 
 
 def _cloned(read: int, write: int) -> bool:
