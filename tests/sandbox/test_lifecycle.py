@@ -339,3 +339,14 @@ def test_scratch_directories_are_not_left(folder: Path) -> None:
     env = {**os.environ, "TMPDIR": str(folder)}
     subprocess.run([sys.executable, "-c", script], env=env, check=True)
     assert os.listdir(folder) == []
+
+
+def test_closing_leaves_a_thread_that_asks_for_a_run_its_socket(
+    backend: type[NativeExecutor],
+) -> None:
+    executor = backend()
+    executor._launcher._running()[1].close()
+    _, control = executor._launcher._running()
+    executor.close()
+    with control, pytest.raises(BrokenPipeError):
+        control.send(b"C")

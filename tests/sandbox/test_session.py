@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import operator
 import os
 import select
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -317,3 +319,32 @@ def test_a_session_of_its_own_executor_closes_it() -> None:
 def test_one_name_instead_of_a_list_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(TypeError, match="lists"):
         SandboxSession(SandboxPolicy(), **wrong)  # type: ignore[arg-type]
+
+
+def test_closing_waits_for_the_threads_that_still_run(
+    executor: BaseSandboxExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, over = threading.Event(), threading.Event()
+    finish = type(executor).finish_run  # type: ignore[attr-defined]
+
+    def slow(*args: object, **kwargs: object) -> object:
+        begun.set()
+        try:
+            return finish(*args, **kwargs)
+        finally:
+            time.sleep(0.2)
+            over.set()
+
+    session = SandboxSession(SandboxPolicy(), executor)
+    monkeypatch.setattr(type(executor), "finish_run", slow)
+
+    def run() -> None:
+        with contextlib.suppress(SandboxError):
+            session.run_command(["sleep", "30"])
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    begun.wait()
+    session.close()
+    assert over.is_set()
+    thread.join()

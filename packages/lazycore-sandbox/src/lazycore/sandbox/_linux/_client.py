@@ -110,8 +110,7 @@ class LauncherHandle:
         if 0 < len(packed) <= _MAX_BASE_BYTES:
             key = hashlib.blake2b(kind + packed, digest_size=16).digest()
         for attempt in (1, 2):
-            owned = self._running()
-            control = owned.control
+            owned, control = self._running()
             ours, theirs = socket.socketpair()
             try:
                 if calls and not owned.calls_loaded:
@@ -129,7 +128,7 @@ class LauncherHandle:
             except (BrokenPipeError, ConnectionResetError, EOFError) as error:
                 # Nothing ran yet: the launcher was gone. Replace it, once.
                 ours.close()
-                self._forget(control)
+                self._forget(owned)
                 if attempt == 2:
                     raise SandboxLostError(
                         "the launcher ended before it could take the run; "
@@ -140,6 +139,7 @@ class LauncherHandle:
                 raise
             finally:
                 theirs.close()
+                control.close()
         raise AssertionError
 
     def close(self) -> None:
@@ -148,7 +148,8 @@ class LauncherHandle:
             self._closed = True
             self._drop()
 
-    def _running(self) -> _Owned:
+    def _running(self) -> tuple[_Owned, socket.socket]:
+        """Return the launcher and a control socket that no other thread closes."""
         identity = (os.getpid(), os.geteuid())
         with self._lock:
             if self._closed:
@@ -161,11 +162,11 @@ class LauncherHandle:
                 self._owned = _start(self._prepared)
                 self._identity = identity
                 self._finalizer = weakref.finalize(self, self._owned.release)
-            return self._owned
+            return self._owned, self._owned.control.dup()
 
-    def _forget(self, control: socket.socket) -> None:
+    def _forget(self, owned: _Owned) -> None:
         with self._lock:
-            if self._owned is not None and self._owned.control is control:
+            if self._owned is owned:
                 self._drop()
 
     def _drop(self) -> None:

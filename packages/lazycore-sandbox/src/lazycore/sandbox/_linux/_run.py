@@ -68,7 +68,15 @@ class _Reply:
 class _Patience:
     """Ask, then force, then give up: what follows when a run's time is over."""
 
-    def __init__(self, sock: socket.socket, pidfd: int, deadline: float | None) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        pidfd: int,
+        deadline: float | None,
+        *,
+        grace_s: float,
+    ) -> None:
+        self._grace_s = grace_s
         self._sock = sock
         self._pidfd = pidfd
         self._deadline = deadline
@@ -95,7 +103,7 @@ class _Patience:
         if self._step == 1:
             with contextlib.suppress(OSError):
                 self._sock.send(b"k")
-            return _KILL_GRACE_S
+            return self._grace_s
         if self._step == 2:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             return _DEATH_GRACE_S
@@ -179,7 +187,11 @@ class Run:
         The supervisor's final answer comes after it reaped the last process, so
         there is no need to wait for its own end as well.
         """
-        patience = _Patience(sock, self._pidfd, deadline)
+        # The death of a namespace's pid 1 takes all with it. Without one only the
+        # supervisor can tell when the last process is gone, so it gets the time.
+        own = self._request["namespaces"]
+        grace_s = _KILL_GRACE_S if own else _DEATH_GRACE_S
+        patience = _Patience(sock, self._pidfd, deadline, grace_s=grace_s)
         self._readers[sock.fileno()] = self._heard.extend
         poll = select.poll()
         for fd in (*self._readers, self._pidfd):

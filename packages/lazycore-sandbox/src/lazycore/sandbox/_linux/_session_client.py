@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import socket
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from lazycore.sandbox._linux._plan import outermost
 from lazycore.sandbox._linux._request import ANSWER_LIMIT_BYTES, send_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lazycore.sandbox._linux._client import LauncherHandle
     from lazycore.sandbox._linux._native import NativeExecutor, Order
@@ -60,6 +61,8 @@ class NativeSession:
         self._path = tuple(path)
         self._pid = os.getpid()
         self._closed = False
+        self._idle = threading.Condition()
+        self._running = 0
         self._ready = False
         self._resources = contextlib.ExitStack()
         with contextlib.ExitStack() as stack:
@@ -88,16 +91,28 @@ class NativeSession:
 
     def run(self, argv: tuple[str, ...], order: Order) -> SandboxResult:
         """Run one order in a fresh child of the server."""
-        if self._closed or os.getpid() != self._pid:
-            raise SandboxError(
-                "this session is closed, or belongs to the process that forked this "
-                "one; open a new one"
-            )
-        with self._executor.scratch(self._scratch) as scratch:
+        with self._counted(), self._executor.scratch(self._scratch) as scratch:
             request = self._executor.request(argv, self._checked, scratch, order)
             return self._executor.finish_run(
                 request, self._checked.policy, order, self._open_run
             )
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Keep the server's socket and scratch until this run is over."""
+        with self._idle:
+            if self._closed or os.getpid() != self._pid:
+                raise SandboxError(
+                    "this session is closed, or belongs to the process that forked "
+                    "this one; open a new one"
+                )
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
 
     def _open_run(
         self, submit: Callable[[socket.socket], None]
@@ -122,21 +137,29 @@ class NativeSession:
             theirs.close()
 
     def close(self) -> None:
-        """End the server and every call that still runs."""
-        self._closed = True
-        self._resources.close()
+        """End the server and every call that still runs; wait for their threads."""
+        with self._idle:
+            self._closed = True
+            resources, self._resources = self._resources, contextlib.ExitStack()
+        resources.close()
 
     def _end_server(self) -> None:
-        self._sock.close()
         if os.getpid() != self._pid:
+            self._sock.close()
             os.close(self._pidfd)
             return
+        # Closed only when no thread uses it: its number would be another's at once.
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         # A server that still imports does not listen yet.
         if not poll.poll(_DEATH_GRACE_S * 1000 if self._ready else 0):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             poll.poll(_DEATH_GRACE_S * 1000)
+        with self._idle:
+            self._idle.wait_for(lambda: not self._running, _DEATH_GRACE_S)
+        self._sock.close()
         os.close(self._pidfd)
 
     def _await_ready(self, order: Order) -> None:
