@@ -145,3 +145,25 @@ def test_a_session_still_calls_what_a_run_may_have_written(
     policy = SandboxPolicy(allowed_write_paths=[folder])
     with SandboxSession(policy, landlock_executor, path=[folder]) as session:
         assert session.run_callable(lazycore_written.two).value == 2
+
+
+def test_a_target_cannot_bound_or_slow_down_what_meters_it(
+    namespace_executor: LinuxNamespaceSandboxExecutor,
+) -> None:
+    code = """
+import os, resource
+for change in (
+    lambda: resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0)),
+    lambda: os.sched_setaffinity(1, {0}),
+    lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+    lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+    lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19),
+):
+    try:
+        change()
+    except PermissionError:
+        print("refused")
+os.setpriority(os.PRIO_PROCESS, os.getpid(), 1)
+os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
+"""
+    assert _python(namespace_executor, code, SandboxPolicy()) == "refused\n" * 5

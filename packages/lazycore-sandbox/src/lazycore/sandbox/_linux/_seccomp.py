@@ -166,16 +166,14 @@ WITHOUT_IPC_NAMESPACE = [
 
 WITHOUT_PID_NAMESPACE = "pidfd_open pidfd_send_signal".split()  # noqa: SIM905
 
-SELF_ONLY = [
-    "ioprio_set",
+BY_PID = [
     "prlimit64",
     "sched_setaffinity",
     "sched_setattr",
     "sched_setparam",
     "sched_setscheduler",
-    "setpriority",
 ]
-"""Without a pid namespace these reach any process of the same user by number."""
+"""These reach any process of the same user by number."""
 
 
 def _arg(index: int) -> int:
@@ -295,11 +293,21 @@ def _judge_arguments(answer: Answer) -> None:
     answer(["openat"], _open_mode(2, 3))
 
 
+def _spare_pid_one(answer: Answer) -> None:
+    """Refuse to bound or slow down pid 1 of the namespace: it meters the run."""
+    answer(BY_PID, [*_values_refused(_arg(0), (1,), _EPERM), _PASS])
+    # (which, who): neither that process nor everything of this user. PRIO_USER is 2,
+    # IOPRIO_WHO_USER 3.
+    other = [*_values_refused(_arg(1), (1,), _EPERM), _PASS]
+    answer(["setpriority"], [*_values_refused(_arg(0), (2,), _EPERM), *other])
+    answer(["ioprio_set"], [*_values_refused(_arg(0), (3,), _EPERM), *other])
+
+
 def _isolate_by_filter(answer: Answer) -> None:
     """Refuse what a pid or an ipc namespace would have kept inside."""
     answer(WITHOUT_IPC_NAMESPACE, [_EPERM])
     answer(WITHOUT_PID_NAMESPACE, [_EPERM])
-    answer(SELF_ONLY, [*_one_of(_arg(0), (0,), _EPERM), _PASS])
+    answer(BY_PID, [*_one_of(_arg(0), (0,), _EPERM), _PASS])
     # ioprio_set and setpriority: (which, who), both must mean "this process".
     itself = [*_one_of(_arg(1), (0,), _EPERM), _PASS]
     answer(["setpriority"], [*_one_of(_arg(0), (0,), _EPERM), *itself])
@@ -353,7 +361,9 @@ def build_filter(
         answer(["memfd_create"], [_EPERM])
     if not allow_segments:
         answer(["shmget"], [_EPERM])
-    if not namespaces:
+    if namespaces:
+        _spare_pid_one(answer)
+    else:
         _isolate_by_filter(answer)
     return _assemble(arch, answers)
 
