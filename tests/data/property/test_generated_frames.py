@@ -187,6 +187,24 @@ def test_eight_threads_convert_at_once_with_equal_results(
     assert found == [True] * 160
 
 
+def test_threads_may_be_the_first_to_import(
+    run_python: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    done = run_python(
+        "import threading\n"
+        "from lazycore.data._libraries import library\n"
+        "found, start = [], threading.Barrier(4)\n"
+        "def go():\n"
+        "    start.wait()\n"
+        "    found.append(library('pyarrow').array([1, 2]).to_pylist())\n"
+        "ts = [threading.Thread(target=go) for _ in range(4)]\n"
+        "[t.start() for t in ts]; [t.join() for t in ts]\n"
+        "print(found == [[1, 2]] * 4)"
+    )
+    assert done.stdout.strip() == "True", done.stderr
+
+
+@pytest.mark.slow
 def test_eight_threads_may_be_the_first_to_import(
     run_python: Callable[[str], subprocess.CompletedProcess[str]],
 ) -> None:

@@ -106,7 +106,7 @@ def _enumerated(series: Any, column: Column) -> Any:
     kind = column.array.type
     if not pa.types.is_dictionary(kind):
         return series
-    values: dict[str, None] = {}
+    values: dict[str | None, None] = {}
     for chunk in column.array.chunks:
         values.update(dict.fromkeys(chunk.dictionary.to_pylist()))
     values.pop(None, None)  # a null category is a null, not a category
