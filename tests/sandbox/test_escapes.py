@@ -20,7 +20,11 @@ from lazycore.sandbox import (
 )
 
 if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
     from pathlib import Path
+
+    RunScript = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def _python(executor: BaseSandboxExecutor, code: str, policy: SandboxPolicy) -> str:
@@ -103,7 +107,8 @@ def test_the_kernels_secrets_are_covered(
 import os, stat
 for name in sorted(os.listdir("/proc")):
     path = "/proc/" + name
-    if stat.S_ISREG(os.lstat(path).st_mode) and not os.lstat(path).st_mode & 4:
+    mode = os.lstat(path).st_mode
+    if stat.S_ISREG(mode) and (not mode & 4 or name.startswith("key")):
         try:
             if os.read(os.open(path, os.O_RDONLY | os.O_NONBLOCK), 8):
                 print(name)
@@ -167,3 +172,15 @@ os.setpriority(os.PRIO_PROCESS, os.getpid(), 1)
 os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
 """
     assert _python(namespace_executor, code, SandboxPolicy()) == "refused\n" * 5
+
+
+def test_a_plain_users_keys_have_no_name_inside(as_plain_user: RunScript) -> None:
+    done = as_plain_user(
+        """
+        from lazycore.sandbox import LinuxNamespaceSandboxExecutor, SandboxPolicy
+        with LinuxNamespaceSandboxExecutor() as executor:
+            argv = ["cat", "/proc/keys", "/proc/key-users"]
+            print(executor.run_command(argv, SandboxPolicy()).stdout)
+        """
+    )
+    assert done.stdout == "b''\n", done.stderr

@@ -33,7 +33,7 @@ from lazycore.sandbox._guarantees import (
     required_guarantees,
 )
 from lazycore.sandbox._linux._bubblewrap_probe import probe_bubblewrap
-from lazycore.sandbox._linux._mounts import PROC_SECRETS
+from lazycore.sandbox._linux._mounts import KEY_NAMES, PROC_SECRETS
 from lazycore.sandbox._linux._native import DEFAULT_PATH
 from lazycore.sandbox._linux._plan import policy_binds, split_links
 from lazycore.sandbox._linux._seccomp import build_filter
@@ -370,11 +370,10 @@ class _Plan:
 
     def _kernel_files(self) -> Iterator[str]:
         yield from ("--proc", "/proc", "--dev", "/dev")
-        if os.geteuid() == 0:
-            # On a mount without devices a node cannot be opened at all.
-            for name in PROC_SECRETS:
-                if os.path.exists(f"/proc/{name}"):
-                    yield from ("--ro-bind", "/dev/null", f"/proc/{name}")
+        for name in KEY_NAMES if os.geteuid() else PROC_SECRETS:
+            if os.path.exists(f"/proc/{name}"):
+                # On a mount without devices a node cannot be opened at all.
+                yield from ("--ro-bind", "/dev/null", f"/proc/{name}")
         for name in ("sys", "sysrq-trigger", "irq", "bus", "fs"):
             yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
         size = self._policy.limits.workspace_bytes or _SCRATCH_BYTES

@@ -34,14 +34,15 @@ _DEVICE_LINKS = {
     "stderr": "/proc/self/fd/2",
     "ptmx": "pts/ptmx",
 }
+KEY_NAMES = ("key-users", "keys")
+"""Files of /proc that name the caller's keys to every process of that user."""
 # Files of /proc that uid 0 may open without any capability and that speak of the
 # host: a root caller's target is that uid for the kernel.
 PROC_SECRETS = (
     "iomem",
     "ioports",
     "kcore",
-    "key-users",
-    "keys",
+    *KEY_NAMES,
     "kmsg",
     "kpagecgroup",
     "kpagecount",
@@ -55,6 +56,8 @@ PROC_SECRETS = (
 
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lazycore.sandbox._linux._plan import Bind
 
 
@@ -187,14 +190,14 @@ class Root:
             os.symlink(target, f"dev/{name}", dir_fd=self._root)
 
     def processes(
-        self, *, limit: int | None, hide_secrets: bool, writable: bool
+        self, *, limit: int | None, hidden: Iterable[str], writable: bool
     ) -> None:
         """Mount this pid namespace's /proc, read-only as a whole.
 
         Args:
             limit: How many pids the namespace may use beside this process; only
                 for kernels on which pid_max belongs to the namespace.
-            hide_secrets: Cover files that speak of the host to uid 0.
+            hidden: Files to cover.
             writable: Leave it writable, for a session's server: the kernel lets
                 its children mount a /proc only where they see a whole one.
         """
@@ -208,9 +211,8 @@ class Root:
         self.directory("proc")
         _calls.move_mount(self._proc, self._root, "proc")
         self.rules.append((self._proc, READ))
-        if hide_secrets:
-            for name in PROC_SECRETS:
-                self._cover_proc(name)
+        for name in hidden:
+            self._cover_proc(name)
 
     def _set(self, name: str, value: int) -> None:
         try:

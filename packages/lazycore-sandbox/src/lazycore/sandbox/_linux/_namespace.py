@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._exec_list import library_steps, run_steps
 from lazycore.sandbox._linux._launcher import HOST_NETWORK, ISOLATED
+from lazycore.sandbox._linux._mounts import KEY_NAMES, PROC_SECRETS
 from lazycore.sandbox._linux._native import NativeExecutor, Order, base_request
 from lazycore.sandbox._linux._plan import policy_binds, split_links
 
@@ -74,7 +75,7 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
                 "files": _account_files() if policy.include_system else [],
                 "executable": not listed,
                 "pid_limit": processes if _pid_max_is_own() else None,
-                "hide_proc_secrets": os.geteuid() == 0,
+                "hidden": KEY_NAMES if os.geteuid() else PROC_SECRETS,
                 "scratch_bytes": policy.limits.workspace_bytes or _SCRATCH_BYTES,
             },
             binds=binds,

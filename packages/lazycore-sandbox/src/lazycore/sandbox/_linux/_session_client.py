@@ -78,7 +78,7 @@ class NativeSession:
             }
             if request["namespaces"]:
                 # The server is no target: its calls carry these limits.
-                open_proc = {"pid_limit": None, "hide_proc_secrets": False}
+                open_proc = {"pid_limit": None, "hidden": ()}
                 request["base"] = request["base"] | open_proc
             kind = executor.launch_kind(checked.policy)
             self._sock, self._pidfd = launcher.open_run(

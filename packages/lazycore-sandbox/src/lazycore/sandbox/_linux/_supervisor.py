@@ -107,7 +107,7 @@ def build_base(base: Request, *, writable_proc: bool = False) -> Root:
     root.devices()
     root.processes(
         limit=base["pid_limit"],
-        hide_secrets=base["hide_proc_secrets"],
+        hidden=base["hidden"],
         writable=writable_proc,
     )
     return root
