@@ -211,7 +211,9 @@ class SandboxPolicy:
         allow_unix_sockets: Let the run create unix sockets, and so connect to any
             that lies in an allowed path.
         allow_hard_links: Accept files in a write path that have another name
-            outside it, and so can be changed there as well.
+            outside it, and so can be changed there as well, and denied files that
+            have another name. Write paths are then not searched, nor for set-id
+            files.
 
     Raises:
         SandboxPolicyError: If a value cannot be held; the message names it.

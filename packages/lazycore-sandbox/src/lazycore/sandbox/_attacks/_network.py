@@ -162,6 +162,26 @@ def attack():
         ),
     ),
     row(
+        "48b",
+        "a datagram of a socket pair to a unix socket in an allowed directory",
+        "SC SB",
+        (Must.NO_UNIX_SOCKET,),
+        Inside(
+            body="""
+def attack():
+    import errno
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        ours.sendto(b"out", a["shown_sock"])
+    except OSError as error:
+        # It was found, and is of another kind.
+        if error.errno != errno.EPROTOTYPE:
+            raise
+    return "reached the socket"
+"""
+        ),
+    ),
+    row(
         "49",
         "an abstract unix socket (X11, D-Bus)",
         "NS LL",
