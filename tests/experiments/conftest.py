@@ -172,7 +172,7 @@ def one_sandbox(
 ) -> None:
     """Lend runs the session's sandbox: each of its own starts a launcher first.
 
-    Runs of another process, of the driver and of the engine's tests open their own.
+    Runs of another process and of the engine's own tests open theirs.
     """
 
     def lend(policy: SandboxPolicy | None = None) -> BaseSandboxExecutor:

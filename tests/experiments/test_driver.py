@@ -30,6 +30,8 @@ from lazycore.experiments._tree import read_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.usefixtures("one_sandbox")
+
 HEAD = "c0ffee" + "0" * 34
 WORKER = """\
 import os

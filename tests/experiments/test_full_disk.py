@@ -28,6 +28,8 @@ pytestmark = pytest.mark.usefixtures("one_sandbox")
 # A cell's record takes 80 kB: both places below hold one of two.
 BODY = "return Reply({'score': request.parameters['gain']}, output='x' * 40_000)"
 ROOM = 120_000
+# The digest of a run that had all the space it wanted, made once.
+WHOLE: list[str] = []
 
 
 @pytest.fixture
@@ -59,9 +61,9 @@ def assert_whole(run: Path, lock: StudyLock) -> None:
     record = load_run(run)
     assert record.lock_digest == lock.digest
     assert verify_run(run).findings == ()
-    whole = run_study(lock, run.with_name("whole"))
-    assert whole.sessions == 1
-    assert record.results_digest == whole.results_digest
+    if not WHOLE:
+        WHOLE.append(run_study(lock, run.with_name("whole")).results_digest)
+    assert [record.results_digest] == WHOLE
 
 
 def stopped(run: Path) -> None:

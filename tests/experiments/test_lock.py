@@ -15,7 +15,7 @@ import pytest
 from lazycore.experiments import ArtifactError, Study, StudyError, StudyLock, lock_study
 from lazycore.experiments._canonical import canonical, parse
 from lazycore.experiments._environment import difference, pin_environment
-from lazycore.experiments._interpreter import pin_interpreter
+from lazycore.experiments._interpreter import pin_closure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,9 +213,9 @@ def test_an_edited_library_of_the_interpreter_changes_the_pin(tmp_path: Path) ->
         f'exec {prefix}/bin/{binary.name} "$@"\n'
     )
     wrapper.chmod(0o755)
-    before = pin_interpreter(str(wrapper))["closure"]
+    before = pin_closure(str(wrapper))
     with library.open("ab") as file:
         file.write(b"\0")
-    after = pin_interpreter(str(wrapper))["closure"]
+    after = pin_closure(str(wrapper))
     changed = [name for (name, value) in after if [name, value] not in before]
     assert changed == [library.name]

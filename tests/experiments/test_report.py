@@ -143,9 +143,6 @@ def test_hostile_names_and_outputs_stay_text(
     values: dict[str, list[tuple[float | None, float | None]]]
     values = {f"{hostile}{i}": [(0.0, 1.0)] for i in range(20)}
     values |= {f"{hostile}{i}": [(1.0, None)] for i in range(20, 26)}
-    plain = make_record(
-        {"bench": {f"u{k}": v for k, v in enumerate(values.values())}}, metric=BINARY
-    )
     record = make_record(
         {hostile: values},
         metric=Metric(name="accuracy", title=hostile, kind="binary", primary=True),
@@ -153,9 +150,9 @@ def test_hostile_names_and_outputs_stay_text(
         output={hostile.replace("\ud800", "?"): [hostile.replace("\ud800", "?")]},
     )
     data = pages(record)
-    found, expected = outline(data), outline(pages(plain))
+    found = outline(data)
     assert "img" not in found.tags
-    assert found.tags.count("script") == expected.tags.count("script") == 1
+    assert found.tags.count("script") == 1
     assert not [name for name, _ in found.attributes if name.startswith("on")]
     steering = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
     assert not steering.search(data.decode())
@@ -164,6 +161,7 @@ def test_hostile_names_and_outputs_stay_text(
 def test_nothing_is_loaded_and_scripts_are_pinned(make_record: MakeRecord) -> None:
     data = pages(make_record({"bench": mixed(50)}, metric=BINARY))
     found = outline(data)
+    assert found.tags.count("script") == 1
     assert not [
         (name, value)
         for name, value in found.attributes

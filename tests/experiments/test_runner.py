@@ -186,16 +186,14 @@ def test_a_retried_class_is_tried_again_and_every_attempt_is_kept(
     record = run_body(
         "raise RuntimeError('again')",
         units=["u"],
-        extra="[retries]\nattempts = 3\nclasses = ['crash']",
+        extra="[retries]\nattempts = 2\nclasses = ['crash']",
     )
-    assert [row.attempt for row in record.rows] == [3, 3]
+    assert [row.attempt for row in record.rows] == [2, 2]
     assert sorted((row.attempt, row.final) for row in record.failures) == [
         (1, False),
         (1, False),
-        (2, False),
-        (2, False),
-        (3, True),
-        (3, True),
+        (2, True),
+        (2, True),
     ]
 
 
@@ -386,7 +384,7 @@ from pathlib import Path
 from lazycore.experiments import StudyLock, run_study
 import dataclasses
 lock = dataclasses.replace(StudyLock.read(Path(sys.argv[1])), source=Path(sys.argv[2]))
-record = run_study(lock, sys.argv[3], slots=2)
+record = run_study(lock, sys.argv[3], slots=1)
 print(record.reason)
 """
 
@@ -423,10 +421,10 @@ def start_coordinator(
 def test_a_killed_run_continues_to_the_same_results(
     mode: str, write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
-    units = [f"u{index}" for index in range(4)]
+    units = ["u0", "u1", "u2"]
     lock = make_lock(
         write_study(
-            # Long enough that two slots can't finish it before the kill.
+            # Long enough that the rest can't finish before the kill.
             "import time; time.sleep(0.1)\n"
             "return {'score': request.stream(request.unit).random()}",
             units=units,

@@ -77,7 +77,7 @@ def test_an_interval_lies_within_the_data_and_around_the_mean(
     assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
 
 
-@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), max_size=16))
+@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), max_size=12))
 def test_sign_flips_of_binary_pairs_are_mcnemars_test(values: list[float]) -> None:
     flip = sign_flip(values, resamples=10, rng=stream("x"))
     gained, lost = values.count(1.0), values.count(-1.0)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "find_interpreter",
     "hash_file",
+    "pin_closure",
     "pin_interpreter",
     "pin_standard_library",
 ]
@@ -68,17 +69,19 @@ def pin_interpreter(executable: str = sys.executable) -> dict[str, Any]:
     Raises:
         ArtifactError: The interpreter does not start or can't be read.
     """
-    binary = Path(executable).resolve()
-    objects = {binary} | _mapped_objects(executable)
-    closure = sorted([path.name, hash_file(path)] for path in objects)
-    library = pin_standard_library()
     return {
         "implementation": platform.python_implementation(),
         "version": platform.python_version(),
-        "executable_sha256": hash_file(binary),
-        "closure": closure,
-        "standard_library_sha256": library,
+        "executable_sha256": hash_file(Path(executable).resolve()),
+        "closure": pin_closure(executable),
+        "standard_library_sha256": pin_standard_library(),
     }
+
+
+def pin_closure(executable: str) -> list[list[str]]:
+    """Return file name and digest of what an interpreter consists of, sorted."""
+    objects = {Path(executable).resolve()} | _mapped_objects(executable)
+    return sorted([path.name, hash_file(path)] for path in objects)
 
 
 def pin_standard_library() -> str:
