@@ -154,6 +154,14 @@ NULLS: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: pa.array([[1, 2], None, [3, None]], pa.list_(pa.int64(), 2)).slice(1),
         [None, [3, None]],
     ),
+    "slice of a fixed list past its nulls": (
+        lambda: pa.array([None, [1], [2]], pa.list_(pa.int64(), 1)).slice(1),
+        [[1], [2]],
+    ),
+    "head of a fixed list": (
+        lambda: pa.array([[1], None, [2]], pa.list_(pa.int64(), 1)).slice(0, 2),
+        [[1], None],
+    ),
     "slice of a fixed list in a list": (
         lambda: pa.ListArray.from_arrays(
             pa.array([0, 2], pa.int32()),
@@ -386,3 +394,13 @@ def test_the_plan_for_lists_never_counts_rows_that_it_did_not_read(
     assert plan.verdict == proof.verdict
     assert plan.shared == pytest.approx(proof.shared, rel=0.02)
     assert plan.copied == pytest.approx(proof.copied, rel=0.02)
+
+
+def test_fixed_lists_with_nulls_are_shared_in_plan_and_in_proof(
+    arrow_frame: Callable[..., Any],
+) -> None:
+    rows = [[k, k] if k % 3 else None for k in range(1000)]
+    frame = arrow_frame(c=pa.array(rows, pa.list_(pa.int64(), 2)))
+    assert explain(frame).columns["c"].copied == 0
+    result = to_polars_zero_copy(frame, strict=True)
+    assert prove_zero_copy(frame, result).ok

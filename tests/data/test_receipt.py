@@ -222,3 +222,19 @@ def test_strict_grants_what_the_receipt_keeps(arrow_frame: Callable[..., Any]) -
         to_polars_zero_copy(bare, strict=True, receipt=True)
     with pytest.warns(DataTierWarning, match="rows without columns"):
         to_polars_zero_copy(bare, receipt=True)
+
+
+@pytest.mark.parametrize("kind", ["string_view", "binary_view"])
+def test_views_come_back_and_are_counted(
+    kind: str, arrow_frame: Callable[..., Any]
+) -> None:
+    array = pa.array(["a", None, "more than twelve bytes"]).cast(pa.binary())
+    views = (
+        pa.array(array.to_pylist(), getattr(pa, kind)())
+        if kind[0] == "b"
+        else (pa.array(["a", None, "more than twelve bytes"], pa.string_view()))
+    )
+    polars, receipt = to_polars_zero_copy(arrow_frame(c=views), receipt=True)
+    restored = receipt.restore(polars)["c"].array.__arrow_array__()
+    assert (restored.type, restored.to_pylist()) == (views.type, views.to_pylist())
+    assert receipt.report.columns["c"].shared > 0

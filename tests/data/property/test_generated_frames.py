@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lazycore.data import explain, prove_zero_copy, to_polars_zero_copy
+from lazycore.data import (
+    LossyConversionError,
+    explain,
+    prove_zero_copy,
+    to_polars_zero_copy,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -43,9 +48,42 @@ def make_array(rng: random.Random, kind: str, rows: int, nulls: float) -> Any:
     )
 
 
+# Shapes whose nulls some release of Polars turns into something else, and the words
+# of the refusal there.
+REFUSALS = {
+    "null struct": "null structs",
+    "null fixed": "null fixed lists",
+    "null map": "null maps",
+    "null category": "a null among categories",
+}
+
+
+def make_with_nulls(rng: random.Random, shape: str, rows: int) -> Any:
+    def some(value: Any) -> Any:
+        return None if rng.random() < 0.2 else value
+
+    if shape == "null struct":
+        kind = pa.struct([("a", pa.int64()), ("b", pa.string())])
+        return pa.array(
+            [some({"a": some(k), "b": some("x")}) for k in range(rows)], kind
+        )
+    if shape == "null fixed":
+        kind = pa.list_(pa.int64(), 2)
+        return pa.array([some([k, some(k)]) for k in range(rows)], kind)
+    if shape == "null map":
+        kind = pa.map_(pa.string(), pa.int64())
+        return pa.array([some([("key", some(k))]) for k in range(rows)], kind)
+    codes = pa.array([some(rng.randrange(3)) for _ in range(rows)], pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, pa.array(["a", None, "b"]))
+
+
 def make_nested(rng: random.Random, rows: int) -> Any:
     inner = make_array(rng, rng.choice(["int64", "float64", "bool"]), rows * 2, 0.1)
-    shape = rng.choice(["list", "large_list", "fixed", "struct", "dictionary"])
+    shape = rng.choice(
+        ["list", "large_list", "fixed", "struct", "dictionary", *REFUSALS]
+    )
+    if shape in REFUSALS:
+        return make_with_nulls(rng, shape, rows)
     if shape == "struct":
         return pa.StructArray.from_arrays(
             [inner.slice(0, rows), make_array(rng, "string", rows, 0.1)], ["a", "b"]
@@ -100,6 +138,17 @@ def texts(values: Any) -> str:
     return repr(values)
 
 
+def whole(source: Any) -> Any:
+    """Copy a column into one array that starts at its first row.
+
+    The codes of null categories become null: Polars 1.0 reads such values as "".
+    """
+    array = pa.concat_arrays(source.chunks)
+    if isinstance(array.type, pa.DictionaryType):
+        return array.dictionary_decode().dictionary_encode()
+    return array
+
+
 def buffers_outside(source: Any, result: Any) -> int:
     """Count the result's buffers outside the source, by another walk than ours."""
 
@@ -118,12 +167,26 @@ def buffers_outside(source: Any, result: Any) -> int:
     )
 
 
+# What a release is known not to hold; all else must convert.
+UNHELD = {"1.0.0": ("null structs",), "1.33.1": ("null maps",)}
+
+
+def check_refusal(seed: int, message: str) -> None:
+    refused = {words for words in REFUSALS.values() if words in message}
+    assert refused, (seed, message)
+    assert refused <= set(UNHELD.get(pl.__version__, ())), (seed, message)
+
+
 def check_one(seed: int, arrow_frame: Callable[..., Any]) -> None:
     rng = random.Random(seed)
     frame = make_frame(rng, arrow_frame)
     before = addresses(frame)
     plan = explain(frame)
-    result, receipt = to_polars_zero_copy(frame, receipt=True)
+    try:
+        result, receipt = to_polars_zero_copy(frame, receipt=True)
+    except LossyConversionError as error:
+        check_refusal(seed, str(error))
+        return
     report = prove_zero_copy(frame, result)
     for name in frame.columns:
         source = frame[name].array.__arrow_array__()
@@ -142,7 +205,7 @@ def check_one(seed: int, arrow_frame: Callable[..., Any]) -> None:
             # A sliced bitmap may be realigned in the head alone: bits, not bytes.
             assert plan.columns[name].copied * 4 <= len(frame) + 8, (seed, name)
         assert texts(result[name].to_list()) == texts(
-            pl.from_arrow(source.combine_chunks()).to_list() if len(source) else []
+            pl.from_arrow(whole(source)).to_list() if len(source) else []
         ), (seed, name)
     assert addresses(frame) == before, seed
     restored = receipt.restore(result)

@@ -88,11 +88,33 @@ def _short_list(chunk: Any) -> Any:
     )
 
 
-def _shortened(array: Any) -> Any:
+def _short_fixed(chunk: Any, origin: Any) -> Any:
+    """Return a head of fixed lists over its own child, where the whole has its own.
+
+    Polars refuses a child that is longer than its lists, which the head alone has.
+    """
+    pa = library("pyarrow")
+    kind = chunk.type
+    if not pa.types.is_fixed_size_list(kind) or origin.offset:
+        return chunk
+    if len(origin.values) != len(origin) * kind.list_size:
+        return chunk
+    child = chunk.values.slice(0, len(chunk) * kind.list_size)
+    return pa.Array.from_buffers(
+        kind, len(chunk), chunk.buffers()[:1], children=[child]
+    )
+
+
+def _shortened(head: Any, whole: Any) -> Any:
     """Return the head of a column without what only later rows need."""
     pa = library("pyarrow")
-    parts = [_short_list(_short_dictionary(chunk)) for chunk in array.chunks]
-    return pa.chunked_array(parts, type=array.type)
+    parts = [_short_list(_short_dictionary(chunk)) for chunk in head.chunks]
+    if whole is not None:
+        origins = [chunk for chunk in whole.chunks if len(chunk)]
+        parts = [part for part in parts if len(part)]
+        pairs = zip(parts, origins, strict=False)
+        parts = [_short_fixed(part, origin) for part, origin in pairs]
+    return pa.chunked_array(parts, type=head.type)
 
 
 def _scaled(report: ColumnReport, rows: int, whole: Any = None) -> ColumnReport:
@@ -154,7 +176,7 @@ def plan_to_polars(
     for name, kind, make, whole in _heads(frame, aliasing):
         try:
             column: Column = make()
-            column = dataclasses.replace(column, array=_shortened(column.array))
+            column = dataclasses.replace(column, array=_shortened(column.array, whole))
             made = assemble([column], rechunk=False, categories=categories)
             report = compare_columns(column, polars_column(made.to_series(0)))
         except DataTierError as error:

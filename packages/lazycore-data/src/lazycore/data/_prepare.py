@@ -149,11 +149,13 @@ def _must_move(part: Any) -> bool:
         inner = [part.values]
     if any(c.offset and c.null_count for c in inner) and not _survives("slices inside"):
         return True
-    if not part.offset or not part.null_count:
-        return False
     if types.is_fixed_size_list(kind):
-        return not _survives("slices of fixed lists")
-    return types.is_struct(kind) and not _survives("slices of structs")
+        # The child stays whole under a slice, and bits without a null count as bits.
+        cut = len(part.values) != len(part) * kind.list_size
+        bits = part.buffers()[0] is not None
+        return cut and bits and not _survives("slices of fixed lists")
+    nulls = part.offset and types.is_struct(kind) and part.null_count
+    return bool(nulls) and not _survives("slices of structs")
 
 
 def _safe_chunk(column: Column, chunk: Any) -> Any:

@@ -69,7 +69,11 @@ def _reason(  # noqa: C901 - a decision table
         return "", ""
     if before.array.num_chunks > after.array.num_chunks and not shared:
         return "chunks were merged", "convert with rechunk=False"
-    if old == new and any(c.offset and c.null_count for c in before.array.chunks):
+    if (
+        old == new
+        and types.is_nested(old)
+        and any(chunk.buffers()[0] is not None for chunk in before.array.chunks)
+    ):
         return "Polars cannot share this slice with nulls", "convert before slicing"
     text = {"string", "large_string", "binary", "large_binary"}
     if str(new) in {"string_view", "binary_view"} and str(old) in text:
