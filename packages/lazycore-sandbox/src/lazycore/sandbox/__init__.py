@@ -1,7 +1,8 @@
 """Run untrusted commands and callables under one policy; it fails closed."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # importing typing would cost half of this module's time
 
 if TYPE_CHECKING:
     from lazycore.sandbox._errors import (
