@@ -353,9 +353,15 @@ def python_for_anyone() -> str | None:
         found = shutil.which(name)
         if found is None:
             continue
-        probe = ("import sys; print(sys.version_info >= (3, 11) and sys.executable)",)
+        # It must start itself as well: setpriv(1) still has root's way to a file,
+        # what it starts has not.
+        probe = (
+            "import subprocess, sys; "
+            "subprocess.run([sys.executable, '-c', ''], check=True); "
+            "print(sys.version_info >= (3, 11) and sys.executable)"
+        )
         done = subprocess.run(
-            [*AS_NOBODY, found, "-I", "-c", *probe],
+            [*AS_NOBODY, found, "-I", "-c", probe],
             capture_output=True,
             text=True,
             check=False,
