@@ -188,7 +188,8 @@ def wheels(session: nox.Session) -> None:
         )
 
 
-@nox.session(python=PYTHONS, requires=["wheels"], tags=MATRIX)
+# Never reused: what an earlier run's tests installed would not be absent any more.
+@nox.session(python=PYTHONS, reuse_venv=False, requires=["wheels"], tags=MATRIX)
 @nox.parametrize("slice_name", [nox.param(name, id=name) for name in SLICES])
 def tests(session: nox.Session, slice_name: str) -> None:
     """Test one slice in an environment that holds nothing but what it declares."""
