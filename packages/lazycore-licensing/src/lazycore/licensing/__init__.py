@@ -20,12 +20,14 @@ if TYPE_CHECKING:
         Usage,
         Verdict,
     )
+    from lazycore.licensing._documents import read_conda, read_cyclonedx
     from lazycore.licensing._errors import (
         AllowlistFormatError,
         ExpressionError,
         HashMismatchError,
         LicenseDeniedError,
         LicensingError,
+        MissingDependencyError,
         ModelNotAllowedError,
         PolicyError,
         ReaderError,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         LicenseFinding,
     )
     from lazycore.licensing._hub import HubLicense, hub_licenses
+    from lazycore.licensing._locks import read_lock
     from lazycore.licensing._model_folder import ModelFacts, read_model_folder
     from lazycore.licensing._models import ModelLicenseEntry, ModelTier
     from lazycore.licensing._notice import notice
@@ -64,13 +67,7 @@ if TYPE_CHECKING:
         read_snapshot,
         snapshot,
     )
-    from lazycore.licensing._sources import (
-        Package,
-        read_conda,
-        read_cyclonedx,
-        read_environment,
-        read_lock,
-    )
+    from lazycore.licensing._sources import Package, read_environment
     from lazycore.licensing._texts import TextMatch, TextReport, identify
 
 _HOMES = {
@@ -98,6 +95,7 @@ _HOMES = {
     "LicenseDeniedError": "_errors",
     "LicenseFinding": "_findings",
     "LicensingError": "_errors",
+    "MissingDependencyError": "_errors",
     "Mitigation": "_decision",
     "ModelFacts": "_model_folder",
     "ModelLicenseEntry": "_models",
@@ -132,11 +130,11 @@ _HOMES = {
     "notice": "_notice",
     "parse": "_expression",
     "read_card": "_readers",
-    "read_conda": "_sources",
-    "read_cyclonedx": "_sources",
+    "read_conda": "_documents",
+    "read_cyclonedx": "_documents",
     "read_environment": "_sources",
     "read_gguf": "_readers",
-    "read_lock": "_sources",
+    "read_lock": "_locks",
     "read_model_folder": "_model_folder",
     "read_safetensors": "_readers",
     "read_snapshot": "_snapshot",
@@ -170,6 +168,7 @@ __all__ = [
     "LicenseDeniedError",
     "LicenseFinding",
     "LicensingError",
+    "MissingDependencyError",
     "Mitigation",
     "ModelFacts",
     "ModelLicenseEntry",

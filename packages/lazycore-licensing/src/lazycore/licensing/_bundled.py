@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from lazycore.licensing._components import component_license
 from lazycore.licensing._expression import normalize
 from lazycore.licensing._files import is_license_name
 from lazycore.licensing._findings import BundledLicense
@@ -144,24 +145,3 @@ def _from_sbom(files: Files, path: str, found: dict[str, BundledLicense]) -> Non
         found[name] = BundledLicense(
             path=name, reason="sbom", expression=component_license(component)
         )
-
-
-def component_license(component: dict[str, object]) -> str | None:
-    """Return the SPDX text of a CycloneDX component, None when it states none."""
-    licenses = component.get("licenses")
-    parts = []
-    for item in licenses if isinstance(licenses, list) else ():
-        if not isinstance(item, dict):
-            continue
-        stated = item.get("expression")
-        inner = item.get("license")
-        if stated is None and isinstance(inner, dict):
-            stated = inner.get("id") or inner.get("name")
-        # Cargo's old form writes OR as a slash.
-        expression = normalize(str(stated).replace("/", " OR ")) if stated else None
-        if expression is None:
-            return None
-        parts.append(str(expression))
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return " AND ".join(f"({part})" if " " in part else part for part in parts)

@@ -35,14 +35,16 @@ def _policy(options: argparse.Namespace) -> Policy:
 
 
 def _packages(options: argparse.Namespace, policy: Policy) -> list[Package]:
-    from lazycore.licensing import _sources
+    from lazycore.licensing import _documents, _sources
 
     if options.lock:
-        return _sources.read_lock(options.lock, policy)
+        from lazycore.licensing._locks import read_lock
+
+        return read_lock(options.lock, policy)
     if options.sbom:
-        return _sources.read_cyclonedx(options.sbom)
+        return _documents.read_cyclonedx(options.sbom)
     if options.conda:
-        return _sources.read_conda(options.conda)
+        return _documents.read_conda(options.conda)
     return _sources.read_environment(options.env)
 
 

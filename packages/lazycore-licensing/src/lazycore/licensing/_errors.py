@@ -71,3 +71,7 @@ class ReceiptError(LicensingError, ValueError):
 
 class ReaderError(LicensingError, ValueError):
     """A model file is not what its name says, or exceeds a limit."""
+
+
+class MissingDependencyError(LicensingError, ImportError):
+    """An optional library that the call needs is not installed."""

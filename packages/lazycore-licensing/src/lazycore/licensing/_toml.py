@@ -21,13 +21,17 @@ class TomlFile:
     """One parsed file that can point at the line of a key."""
 
     def __init__(
-        self, path: str | os.PathLike[str], error: type[LicensingError]
+        self,
+        path: str | os.PathLike[str],
+        error: type[LicensingError],
+        *,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         self.path = Path(path)
         self.error = error
         raw = self.path.read_bytes()
-        if len(raw) > MAX_BYTES:
-            raise error(f"{self.path}: more than {MAX_BYTES} bytes")
+        if len(raw) > max_bytes:
+            raise error(f"{self.path}: more than {max_bytes} bytes")
         try:
             self.text = raw.decode("utf-8")
             self.data = tomllib.loads(self.text)
@@ -54,6 +58,20 @@ class TomlFile:
                 if wanted.match(lines[number]):
                     return number + 1
         return start + 1
+
+    def headers(self, table: str) -> list[int]:
+        """Return the line of each header of an array of tables, in one pass."""
+        # A multi-line text could hold such a line too; then the counts differ, and
+        # who asks falls back to naming the file.
+        wanted = re.compile(
+            rf"^[ \t]*\[\[[ \t]*{re.escape(table)}[ \t]*\]\]", re.MULTILINE
+        )
+        lines, position, line = [], 0, 1
+        for match in wanted.finditer(self.text):
+            line += self.text.count("\n", position, match.start())
+            position = match.start()
+            lines.append(line)
+        return lines
 
     def fault(
         self, message: str, *, table: str = "", index: int = 0, key: str = ""
