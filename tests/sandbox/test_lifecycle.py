@@ -356,6 +356,9 @@ def test_closing_leaves_a_thread_that_asks_for_a_run_its_socket(
     executor = backend()
     executor._launcher._running()[1].close()
     _, control = executor._launcher._running()
+    started = time.monotonic()
     executor.close()
+    # Of the 20 s after which a launcher that does not end is killed.
+    assert time.monotonic() - started < 15
     with control, pytest.raises(BrokenPipeError):
         control.send(b"C")

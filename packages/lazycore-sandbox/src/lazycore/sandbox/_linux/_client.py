@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import errno
 import hashlib
 import json
@@ -59,11 +60,15 @@ class _Owned:
 
     def release(self) -> None:
         """Tell the launcher to end all and wait for it."""
-        self.control.close()
         if os.getpid() != self.pid:
             # A forked copy of the caller: the process is not its child.
+            self.control.close()
             self.process.returncode = 0
             return
+        with contextlib.suppress(OSError):
+            # Whatever thread still holds a duplicate: the launcher reads the end now.
+            self.control.shutdown(socket.SHUT_RDWR)
+        self.control.close()
         try:
             self.process.wait(_DEATH_GRACE_S)
         except subprocess.TimeoutExpired:
