@@ -34,14 +34,18 @@ PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 EXPERIMENTS = "lazycore-experiments"
 SLICES = ("data", "experiments", "licensing", "sandbox", "telemetry")
 DISTRIBUTIONS = tuple(f"lazycore-{name}" for name in SLICES)
-PYTHONS = ("3.11", "3.12", "3.13")
 THIS_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+TESTED_PYTHONS = ("3.11", "3.12", "3.13")
+# A newer Python that runs nox is tested as well: the default sessions are its own.
+PYTHONS = tuple(dict.fromkeys((*TESTED_PYTHONS, THIS_PYTHON)))
 NOBODY = 65534
 AS_NOBODY = (
     *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
     "--",
 )
 MATRIX = ["matrix"]
+# Elsewhere than in the session that proves a suite whole.
+ONLY_WHAT_PYTHON_CAN_CHANGE = ("-m", "not slow and not once")
 ALONE = "tests/isolation/test_slice_alone.py"
 TOGETHER = "tests/isolation/test_namespace_shared.py"
 
@@ -154,7 +158,9 @@ def install_wheels(session: nox.Session, *names: str) -> None:
         session.install(*foreign)
 
 
-def run_tests(session: nox.Session, *paths: str, **env: str) -> None:
+def run_tests(
+    session: nox.Session, *paths: str, whole: bool = True, **env: str
+) -> None:
     """Run pytest from a scratch folder outside the checkout and the environment.
 
     Outside the checkout only what is installed can be imported. Outside the
@@ -169,6 +175,7 @@ def run_tests(session: nox.Session, *paths: str, **env: str) -> None:
             f"--config-file={ROOT / 'pyproject.toml'}",
             f"--rootdir={ROOT}",
             *(str(ROOT / path) for path in paths),
+            *(() if whole else ONLY_WHAT_PYTHON_CAN_CHANGE),
             *session.posargs,
             env={"LAZYCORE_SESSION": session.name, "TMPDIR": scratch, **env},
         )
@@ -202,7 +209,7 @@ def tests(session: nox.Session, slice_name: str) -> None:
     run_tests(session, ALONE, LAZYCORE_SLICE=slice_name)
     if extras := TEST_EXTRAS.get(slice_name):
         session.install(*extras)
-    run_tests(session, f"tests/{slice_name}")
+    run_tests(session, f"tests/{slice_name}", whole=session.python == THIS_PYTHON)
 
 
 @nox.session(requires=["wheels"], tags=MATRIX)
@@ -212,14 +219,17 @@ def distributions(session: nox.Session) -> None:
     run_tests(session, "tests/distributions")
 
 
-@nox.session(python=PYTHONS[-1], requires=["wheels"], tags=MATRIX, default=False)
+@nox.session(
+    python=TESTED_PYTHONS[-1], requires=["wheels"], tags=MATRIX, default=False
+)
 def meta(session: nox.Session) -> None:
     """Install everything through the meta-package and run every suite together."""
     wheels_by_path = [wheel(name) for name in DISTRIBUTIONS]
     session.install(wheel("lazycore"), *wheels_by_path)
     session.install("--force-reinstall", "--no-deps", *wheels_by_path)
     session.install(*TEST_TOOLS, *EVERY_TEST_EXTRA)
-    run_tests(session, TOGETHER, *(f"tests/{name}" for name in SLICES))
+    suites = (f"tests/{name}" for name in SLICES)
+    run_tests(session, TOGETHER, *suites, whole=False)
 
 
 @nox.session(requires=["wheels"], tags=MATRIX, default=False)
@@ -231,7 +241,7 @@ def frames(session: nox.Session, stack: str) -> None:
     """Test the data slice on one generation of pandas, Polars and pyarrow."""
     install_wheels(session, "lazycore-data")
     session.install(*TEST_TOOLS, *FRAMES[stack][1])
-    run_tests(session, "tests/data")
+    run_tests(session, "tests/data", whole=stack == "newest")
 
 
 @nox.session(python=PYTHONS[0], requires=["wheels"], tags=MATRIX, default=False)
@@ -240,7 +250,7 @@ def telemetry(session: nox.Session, release: str) -> None:
     """Test telemetry on the lowest and the newest API, and over the wire."""
     install_wheels(session, "lazycore-telemetry")
     session.install(*TEST_TOOLS, *OPENTELEMETRY[release])
-    run_tests(session, "tests/telemetry")
+    run_tests(session, "tests/telemetry", whole=release == "newest")
 
 
 @nox.session(python=PYTHONS[0], requires=["wheels"], tags=MATRIX, default=False)
@@ -259,7 +269,8 @@ def lowest(session: nox.Session) -> None:
     session.install(*sorted(set(floors)), *TEST_TOOLS)
     ours = [wheel(name) for name in DISTRIBUTIONS]
     session.install("--force-reinstall", "--no-deps", *ours)
-    run_tests(session, "tests/data", "tests/experiments", "tests/telemetry")
+    suites = ("tests/data", "tests/experiments", "tests/telemetry")
+    run_tests(session, *suites, whole=False)
 
 
 def install_editable(session: nox.Session) -> None:
