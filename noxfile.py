@@ -219,9 +219,7 @@ def distributions(session: nox.Session) -> None:
     run_tests(session, "tests/distributions")
 
 
-@nox.session(
-    python=TESTED_PYTHONS[-1], requires=["wheels"], tags=MATRIX, default=False
-)
+@nox.session(python=TESTED_PYTHONS[-1], requires=["wheels"], tags=MATRIX, default=False)
 def meta(session: nox.Session) -> None:
     """Install everything through the meta-package and run every suite together."""
     wheels_by_path = [wheel(name) for name in DISTRIBUTIONS]
