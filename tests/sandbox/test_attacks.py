@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from lazycore.sandbox._preflight import CheckedPolicy
 
 BACKENDS = [backend.name for backend in backends()]
-# The fast suite runs a third of the rows per Python, another third on the next one;
-# the slow suite runs all of them.
-SHARE = sys.version_info.minor % 3
 Findings = dict[tuple[str, str], Finding]
 
 # What gets through knowingly, and why: the README lists these.
@@ -108,41 +105,25 @@ class PlainExecutor(BaseSandboxExecutor):
         )
 
 
-def gather(backend: type[BaseSandboxExecutor], rows: list[str], into: Findings) -> None:
+def gather(backend: type[BaseSandboxExecutor], into: Findings) -> None:
     with backend(allow_degraded=frozenset(Guarantee)) as engine:
         if engine.probe().available:
-            for finding in run_corpus(engine, only=rows):
+            for finding in run_corpus(engine):
                 into[backend.name, finding.attack.id] = finding
 
 
-FAST = [attack.id for attack in CORPUS][SHARE::3]
-
-
-def run_all(*, everything: bool) -> Findings:
+@pytest.fixture(scope="module")
+def findings() -> Findings:
     """Run the corpus against every backend, all of them at once."""
     found: Findings = {}
     threads = [
-        threading.Thread(
-            target=gather,
-            args=(backend, [] if everything else FAST, found),
-        )
-        for backend in backends()
+        threading.Thread(target=gather, args=(backend, found)) for backend in backends()
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     return found
-
-
-@pytest.fixture(scope="module")
-def findings() -> Findings:
-    return run_all(everything=False)
-
-
-@pytest.fixture(scope="module")
-def all_findings() -> Findings:
-    return run_all(everything=True)
 
 
 def of_backend(findings: Findings, backend: str) -> list[Finding]:
@@ -152,7 +133,8 @@ def of_backend(findings: Findings, backend: str) -> list[Finding]:
     return found
 
 
-@pytest.mark.parametrize("attack", FAST)
+@pytest.mark.once
+@pytest.mark.parametrize("attack", [attack.id for attack in CORPUS])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_a_backend_promises_to_stop_is_stopped(
     findings: Findings, backend: str, attack: str
@@ -162,35 +144,16 @@ def test_what_a_backend_promises_to_stop_is_stopped(
     assert not finding.breach, (finding.attack.name, finding.verdict.detail)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("attack", [attack.id for attack in CORPUS])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_what_any_backend_promises_to_stop_is_stopped(
-    all_findings: Findings, backend: str, attack: str
-) -> None:
-    of_backend(all_findings, backend)
-    finding = all_findings[backend, attack]
-    assert not finding.breach, (finding.attack.name, finding.verdict.detail)
-
-
+@pytest.mark.once
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_residuals_are_the_documented_ones(
     findings: Findings, backend: str
 ) -> None:
     found = of_backend(findings, backend)
-    got = {each.attack.id for each in found if each.residual}
-    assert got == RESIDUALS[backend] & {each.attack.id for each in found}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_all_residuals_are_the_documented_ones(
-    all_findings: Findings, backend: str
-) -> None:
-    found = of_backend(all_findings, backend)
     assert {each.attack.id for each in found if each.residual} == RESIDUALS[backend]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nothing_outlives_the_corpus(findings: Findings, backend: str) -> None:
     of_backend(findings, backend)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.once
+
 _DEGRADED = {Guarantee.PROCESSES, Guarantee.SURVIVES_ROOT}
 
 

@@ -179,6 +179,7 @@ def test_cli_run_neutralises_control_sequences_on_a_terminal() -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.once
 @pytest.mark.usefixtures("namespace_executor")
 def test_cli_run_survives_a_reader_that_goes_away() -> None:
     with subprocess.Popen(
@@ -209,6 +210,7 @@ def test_cli_doctor_shows_every_guarantee_and_what_is_not_held(cli: Cli) -> None
             assert {row["id"] for row in each["residuals"]} >= {"28"}
 
 
+@pytest.mark.once
 def test_cli_attack_runs_rows_and_tells(cli: Cli) -> None:
     done = cli("attack", "--only", "01", "--only", "28")
     assert done.returncode == 0, done.stdout
@@ -221,6 +223,7 @@ def test_cli_attack_runs_rows_and_tells(cli: Cli) -> None:
     assert cli("attack", "--backend", "nonexistent").returncode == 123
 
 
+@pytest.mark.once
 def test_cli_explain_shows_what_was_wanted(cli: Cli, folder: Path) -> None:
     (folder / "shown").write_text("x")
     (folder / "hidden").write_text("x")

@@ -32,6 +32,8 @@ from lazycore.sandbox._attacks._corpus import CORPUS
 from lazycore.sandbox._linux import _calls, _probe
 from lazycore.sandbox._linux._numbers import AUDIT_ARCH, numbers
 
+pytestmark = pytest.mark.once
+
 MACHINE = os.uname().machine
 
 # Installs a filter like that of a container: no new namespaces, no mounts.

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.once
+
 OK = "ok"
 REFUSED = "refused"
 
@@ -162,17 +164,10 @@ def filled(value: Any, place: Path) -> Any:
     return [filled(each, place) for each in value] if isinstance(value, list) else value
 
 
-# As with the attack corpus: the weaker backends get another third on each Python.
-SHARE = sys.version_info.minor % 3
-STRONGEST = [backend.name for backend in backends()][:1]
-
-
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name.replace(" ", "-"))
 def test_what_is_allowed_works_and_what_is_closed_does_not(
     engine: BaseSandboxExecutor, place: Path, port: int, row: Row
 ) -> None:
-    if engine.name not in STRONGEST and ROWS.index(row) % 3 != SHARE:
-        return
     if frozenset(row.needs) - engine.probe().guarantees:
         return  # the attack corpus shows what the backend does there
     fields = {name: filled(value, place) for name, value in row.policy.items()}

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     RunScript = Callable[..., subprocess.CompletedProcess[str]]
 
+pytestmark = pytest.mark.once
+
 
 def _python(executor: BaseSandboxExecutor, code: str, policy: SandboxPolicy) -> str:
     argv = [sys.executable, "-I", "-S", "-B", "-c", code]

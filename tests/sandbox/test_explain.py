@@ -53,6 +53,7 @@ def test_a_live_run_is_explained(executor: BaseSandboxExecutor, place: Path) -> 
     assert not (place / "hidden" / "new").exists()
 
 
+@pytest.mark.once
 def test_descendants_and_threads_are_watched(
     namespace_executor: BaseSandboxExecutor, place: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_descendants_and_threads_are_watched(
     assert {f"{place}/hidden/{name}" for name in "abc"} <= failed
 
 
+@pytest.mark.once
 def test_a_target_that_passes_nonsense_does_not_stop_the_tracer(
     namespace_executor: BaseSandboxExecutor, place: Path
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_target_that_passes_nonsense_does_not_stop_the_tracer(
     assert len(set(accesses)) == len(accesses)
 
 
+@pytest.mark.once
 def test_a_connection_is_explained(namespace_executor: BaseSandboxExecutor) -> None:
     code = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
     words = [sys.executable, "-I", "-S", "-c", code]
@@ -104,6 +107,7 @@ def test_a_connection_is_explained(namespace_executor: BaseSandboxExecutor) -> N
     assert learnt.refused[0].startswith("connect 127.0.0.1:9: ")
 
 
+@pytest.mark.once
 def test_a_list_of_programs_is_explained(
     namespace_executor: BaseSandboxExecutor,
 ) -> None:
@@ -114,6 +118,7 @@ def test_a_list_of_programs_is_explained(
     assert f"--exec {os.path.realpath('/bin/cat')}" in learnt.missing
 
 
+@pytest.mark.once
 def test_a_run_that_hangs_ends_with_its_timeout(
     executor: BaseSandboxExecutor,
 ) -> None:
@@ -121,6 +126,7 @@ def test_a_run_that_hangs_ends_with_its_timeout(
     assert result.timed_out
 
 
+@pytest.mark.once
 def test_a_command_that_is_not_there_is_the_shells_to_tell(
     executor: BaseSandboxExecutor,
 ) -> None:

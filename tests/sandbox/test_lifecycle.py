@@ -92,6 +92,7 @@ def test_a_killed_launcher_is_replaced_for_the_next_run(
             assert launcher_pid(executor) != first
 
 
+@pytest.mark.once
 def test_a_launcher_killed_during_a_run_takes_the_run_with_it(
     backend: type[NativeExecutor],
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_launcher_killed_during_a_run_takes_the_run_with_it(
         assert wait_until(lambda: not marked(mark))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_a_caller_that_dies_takes_its_runs_with_it(
     backend: type[NativeExecutor], how: signal.Signals
@@ -136,6 +138,7 @@ def test_a_caller_that_dies_takes_its_runs_with_it(
     assert wait_until(lambda: not marked(mark))
 
 
+@pytest.mark.once
 def test_closing_ends_what_still_runs(backend: type[NativeExecutor]) -> None:
     mark = f"60.{random.randrange(10**9)}"
     executor = open_executor(backend)
@@ -171,6 +174,7 @@ def test_an_executor_that_is_dropped_ends_its_launcher(
     assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.once
 def test_an_interrupt_ends_the_run(backend: type[NativeExecutor]) -> None:
     mark = f"60.{random.randrange(10**9)}"
     with open_executor(backend) as executor:
@@ -321,6 +325,7 @@ def _host_state() -> tuple[object, ...]:
     )
 
 
+@pytest.mark.once
 def test_forty_random_ends_leave_nothing(backend: type[NativeExecutor]) -> None:
     soak(backend, runs=20, seed=20)
 
@@ -332,6 +337,7 @@ def test_a_thousand_random_ends_leave_nothing(
     soak(backend, runs=500, seed=1000)
 
 
+@pytest.mark.once
 def test_scratch_directories_are_not_left(folder: Path) -> None:
     report = LandlockSandboxExecutor.probe_for(frozenset())
     if not report.available:
@@ -350,6 +356,7 @@ def test_scratch_directories_are_not_left(folder: Path) -> None:
     assert os.listdir(folder) == []
 
 
+@pytest.mark.once
 def test_closing_leaves_a_thread_that_asks_for_a_run_its_socket(
     backend: type[NativeExecutor],
 ) -> None:

@@ -160,6 +160,7 @@ def test_a_flood_keeps_head_and_tail() -> None:
     assert outcome.stdout.data.endswith(b"bccccccccc")
 
 
+@pytest.mark.once
 def test_a_timeout_keeps_the_output_so_far_and_kills() -> None:
     code = (
         "import os,signal,sys,time; signal.signal(15, signal.SIG_IGN); os.fork();"
@@ -187,6 +188,7 @@ def test_a_background_child_that_holds_stdout_does_not_hold_the_call() -> None:
     assert not outcome.timed_out
 
 
+@pytest.mark.once
 def test_a_daemon_in_a_session_of_its_own_is_gone_too() -> None:
     code = (
         "import os, time\n"
@@ -236,6 +238,7 @@ def test_a_failing_sandbox_exec_is_no_result_of_the_target() -> None:
         refuse_failed_launch(outcome)
 
 
+@pytest.mark.once
 def test_limits_reach_the_target() -> None:
     code = (
         "import resource as r;"
@@ -244,6 +247,7 @@ def test_limits_reach_the_target() -> None:
     assert run(python(code)).stdout.data == b"(64, 64) (0, 0)\n"
 
 
+@pytest.mark.once
 def test_the_target_dies_when_its_caller_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "caller.py"
     pidfile = tmp_path / "pid"

@@ -25,6 +25,8 @@ from lazycore.sandbox._preflight import preflight
 if TYPE_CHECKING:
     from lazycore.sandbox import SandboxResult
 
+pytestmark = pytest.mark.once
+
 PACKAGE_ROOT = Path(next(iter(lazycore.sandbox.__path__))).parents[1]
 SH = os.path.realpath("/bin/sh")
 

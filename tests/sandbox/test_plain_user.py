@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     RunScript = Callable[..., subprocess.CompletedProcess[str]]
 
+pytestmark = pytest.mark.once
+
 NAMES = ["LinuxNamespaceSandboxExecutor", "LandlockSandboxExecutor"]
 
 

@@ -138,6 +138,7 @@ def test_a_background_child_that_holds_stdout_does_not_hold_the_call(
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.once
 def test_no_daemon_outlives_the_call(
     executor: BaseSandboxExecutor, folder: Path
 ) -> None:
@@ -211,6 +212,7 @@ def test_the_environment_is_the_policy_and_a_minimum(
     assert os.path.isabs(pairs["TMPDIR"])
 
 
+@pytest.mark.once
 def test_the_target_has_no_terminal_and_a_process_group_of_its_own(
     executor: BaseSandboxExecutor, folder: Path
 ) -> None:
@@ -280,6 +282,7 @@ def test_the_working_directory_is_the_policy_s_or_private(
     assert [path for path in left if not sys.prefix.startswith(path)] == []
 
 
+@pytest.mark.once
 def test_scratch_space_of_any_shape_is_gone_afterwards(
     executor: BaseSandboxExecutor,
 ) -> None:
@@ -372,6 +375,7 @@ def test_a_replaced_path_is_noticed_between_check_and_run(
         executor.run_command(["true"], policy)
 
 
+@pytest.mark.once
 def test_the_host_cannot_be_reached_over_any_socket(
     executor: BaseSandboxExecutor, folder: Path
 ) -> None:
@@ -436,6 +440,7 @@ def test_unix_sockets_work_when_the_policy_says_so(
         assert result.returncode == 0, result.stderr_text
 
 
+@pytest.mark.once
 def test_what_programs_need_of_a_system_is_there(executor: BaseSandboxExecutor) -> None:
     code = """
 import json, os, socket, subprocess, ssl, tempfile, threading
@@ -463,6 +468,7 @@ def test_a_policy_without_the_system_set_shows_nothing_of_it(
         executor.run_command(["/bin/sh", "-c", "true"], policy)
 
 
+@pytest.mark.once
 def test_limits_end_a_run_and_are_named(
     executor: BaseSandboxExecutor, folder: Path
 ) -> None:
@@ -487,6 +493,7 @@ def test_limits_end_a_run_and_are_named(
         assert not result.timed_out
 
 
+@pytest.mark.once
 def test_cpu_time_counts_for_the_tree_not_for_one_process(
     executor: BaseSandboxExecutor,
 ) -> None:
@@ -497,6 +504,7 @@ def test_cpu_time_counts_for_the_tree_not_for_one_process(
     assert result.usage.cpu_s < 5
 
 
+@pytest.mark.once
 def test_memory_counts_for_the_tree_and_shared_pages_once(
     executor: BaseSandboxExecutor,
 ) -> None:
@@ -515,6 +523,7 @@ def test_memory_counts_for_the_tree_and_shared_pages_once(
     assert python(executor, shared, policy).returncode == 0
 
 
+@pytest.mark.once
 def test_a_workspace_that_hides_a_directory_is_over_its_limit(
     namespace_executor: LinuxNamespaceSandboxExecutor, folder: Path
 ) -> None:
@@ -531,6 +540,7 @@ def test_a_workspace_that_hides_a_directory_is_over_its_limit(
     assert [item.kind for item in result.violations] == ["workspace"]
 
 
+@pytest.mark.once
 def test_memory_of_a_process_that_hides_itself_counts(
     executor: BaseSandboxExecutor,
 ) -> None:
@@ -565,6 +575,7 @@ def test_a_file_over_its_limit_cannot_be_written(
     assert "File too large" in result.stderr_text
 
 
+@pytest.mark.once
 def test_a_flood_of_output_is_bounded(executor: BaseSandboxExecutor) -> None:
     policy = SandboxPolicy(limits=ResourceLimits(output_bytes=1000))
     script = "head -c 5000000 /dev/zero; echo end"

@@ -16,6 +16,8 @@ import pytest
 
 from lazycore.sandbox._linux import _numbers, _seccomp
 
+pytestmark = pytest.mark.once
+
 ALLOW = "allow"
 KILL = "kill"
 ARCHES = ("x86_64", "aarch64")

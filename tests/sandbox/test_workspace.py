@@ -316,6 +316,7 @@ def test_the_grant_adds_to_a_policy_and_keeps_the_rest(tree: Path) -> None:
         Workspace(tree, mode="direct")
 
 
+@pytest.mark.once
 def test_discarding_twice_is_harmless_and_deep_trees_go_too(tree: Path) -> None:
     work = Workspace(tree)
     here = os.open(work.root, os.O_RDONLY)
@@ -332,6 +333,7 @@ def test_discarding_twice_is_harmless_and_deep_trees_go_too(tree: Path) -> None:
     assert not os.path.lexists(work.root)
 
 
+@pytest.mark.once
 def test_holes_of_a_huge_file_are_kept_and_cost_nothing(folder: Path) -> None:
     (folder / "tree").mkdir()
     with Workspace(folder / "tree") as work:

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from lazycore.sandbox._errors import SandboxPolicyError
 from lazycore.sandbox._macos._profile import Grants, Profile, build_profile
 
+pytestmark = pytest.mark.once
+
 Form: TypeAlias = "str | list[Form]"
 TOKEN = re.compile(
     r"""\s+ | ;[^\n]* | (?P<raw>\#"[^"]*") | (?P<text>"(?:[^"\\]|\\.)*")
