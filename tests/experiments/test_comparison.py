@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -254,3 +255,21 @@ def test_json_holds_everything_but_the_units(make_record: MakeRecord) -> None:
     assert result["verdict"] == "no difference shown"
     assert result["units"] == 61
     assert "paired" not in result
+
+
+def test_a_declared_group_is_the_cluster(make_record: MakeRecord) -> None:
+    record = make_record({"bench": binary(12, 0, 8)}, metric=BINARY)
+    (single,) = compare_run(record).results
+    assert single.verdict is Verdict.HELPS
+    units = record.study.benchmarks[0].units
+    groups = {f"g{i}": tuple(units[4 * i : 4 * i + 4]) for i in range(5)}
+    benchmark = replace(record.study.benchmarks[0], groups=groups)
+    study = replace(record.study, benchmarks=(benchmark,))
+    (grouped,) = compare_run(replace(record, study=study)).results
+    # Three of five groups gained: a sign-flip p of 2/8, whatever their units say.
+    assert grouped.difference == single.difference
+    assert (grouped.units, grouped.clusters, grouped.grouped) == (20, 5, True)
+    assert grouped.p_value == 2 / 8
+    assert grouped.mcnemar_p is None
+    assert grouped.verdict is Verdict.NO_DIFFERENCE
+    assert "20 units in 5 groups" in grouped.sentence

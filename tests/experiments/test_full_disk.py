@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Make = Callable[[Path], StudyLock]
     Capture = pytest.CaptureFixture[str]
 
-pytestmark = pytest.mark.usefixtures("one_sandbox")
+pytestmark = [pytest.mark.usefixtures("one_sandbox"), pytest.mark.once]
 
 # A cell's record takes 80 kB: both places below hold one of two.
 BODY = "return Reply({'score': request.parameters['gain']}, output='x' * 40_000)"

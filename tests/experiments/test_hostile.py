@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Run = Callable[..., RunRecord]
 
+pytestmark = pytest.mark.once
+
 # One of a kind: other runs of these tests may share the machine.
 MARK = f"lazycore-hostile-{os.getpid()}"
 LIMITS = "memory_bytes = 268435456\nprocesses = 32\noutput_bytes = 65536\n"

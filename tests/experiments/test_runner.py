@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import py_compile
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +28,6 @@ from lazycore.experiments._journal import Journal, holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lazycore.experiments import RunRecord, StudyLock
 
@@ -321,6 +323,92 @@ def test_an_edit_of_the_snapshot_while_the_study_runs_is_found(
     assert values <= {0.0, 1.0, None}
 
 
+HELPER = "from lazycore.experiments import serve\nimport helper\nserve(helper.score)\n"
+SCORE = "def score(request):\n    return {{'score': {value}}}\n"
+
+
+def plant_bytecode(helper: Path, value: int) -> Path:
+    """Put bytecode of other source beside a module, stamped as if it were its own."""
+    forged = helper.with_name("forged.py")
+    text = SCORE.format(value=value)
+    forged.write_text(text + "#" * (helper.stat().st_size - len(text)))
+    os.utime(forged, ns=(0, helper.stat().st_mtime_ns))
+    cache = Path(importlib.util.cache_from_source(str(helper)))
+    py_compile.compile(str(forged), cfile=str(cache), doraise=True)
+    forged.unlink()
+    return cache
+
+
+def helper_study(write: Write, mode: str = "fresh") -> Path:
+    """Write a study whose worker's answer comes from a module of its tree."""
+    study = write(worker=HELPER, units=["u0", "u1"], mode=mode)
+    helper = study.with_name("helper.py")
+    helper.write_text(SCORE.format(value=1) + "# as long as what may be forged\n")
+    return study
+
+
+def test_forged_bytecode_of_the_study_is_not_run(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    study = helper_study(write_study)
+    lock = make_lock(study)
+    plant_bytecode(study.with_name("helper.py"), 99)
+    assert make_lock(study).digest == lock.digest
+    record = run_study(lock, tmp_path / "run")
+    assert {row.value for row in record.rows} == {1.0}
+
+
+class PlantInSnapshot:
+    """An observer that adds to the snapshot after the first cell."""
+
+    def __init__(self, plant: Callable[[], object]) -> None:
+        self._plant = plant
+        self.done = False
+
+    def started(self, **_: object) -> None:
+        pass
+
+    def cell_finished(self, **_: object) -> None:
+        if not self.done:
+            self.done = True
+            self._plant()
+
+    def closed(self) -> None:
+        pass
+
+
+def hide_module(snapshot: Path) -> None:
+    """Add a package that shadows the standard library's, marked as a run folder."""
+    (snapshot / "json").mkdir()
+    (snapshot / "json" / "__init__.py").write_text("raise SystemExit")
+    (snapshot / "json" / "journal.jsonl").touch()
+
+
+@pytest.mark.parametrize("kind", ["bytecode", "package"])
+@pytest.mark.parametrize("when", ["between sessions", "while it runs"])
+def test_what_is_added_to_the_snapshot_is_found(
+    kind: str, when: str, write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    lock = make_lock(helper_study(write_study))
+    snapshot = tmp_path / "run" / "snapshot"
+
+    def plant() -> None:
+        if kind == "bytecode":
+            plant_bytecode(snapshot / "helper.py", 99)
+        else:
+            hide_module(snapshot)
+
+    if when == "while it runs":
+        with pytest.raises(ArtifactError, match="touched while the study ran"):
+            run_study(lock, tmp_path / "run", slots=1, observer=PlantInSnapshot(plant))
+        return
+    run_study(lock, tmp_path / "run")
+    (tmp_path / "run" / "seal.json").unlink()
+    plant()
+    with pytest.raises(ArtifactError, match="not the locked tree any more"):
+        run_study(lock, tmp_path / "run")
+
+
 def test_a_run_folder_of_another_study_is_refused_by_name(
     finished: Path, write_study: Write, make_lock: Make
 ) -> None:
@@ -417,6 +505,7 @@ def start_coordinator(
     raise AssertionError("the run wrote no cells")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("mode", ["fresh", "fork"])
 def test_a_killed_run_continues_to_the_same_results(
     mode: str, write_study: Write, make_lock: Make, tmp_path: Path
@@ -453,6 +542,7 @@ def test_a_killed_run_continues_to_the_same_results(
     assert verify_run(run).findings == ()
 
 
+@pytest.mark.once
 def test_an_interrupted_run_says_so_and_can_be_continued(
     write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
@@ -466,7 +556,7 @@ def test_an_interrupted_run_says_so_and_can_be_continued(
     process = start_coordinator(lock, tmp_path, run)
     with process:
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=10)
+        output, _ = process.communicate(timeout=60)
     assert output == "interrupted\n"
     assert process.returncode == 0
     record = load_run(run)

@@ -57,6 +57,33 @@ if TYPE_CHECKING:
         ("# end", "[retries]\nclasses = ['x']", "retries.classes", "no failure class"),
         ("# end", "[retries]\nattempts = 0", "retries.attempts", "more than 0"),
         ("# end", "[analysis]\nalpha = 1", "analysis.alpha", "below 1"),
+        ("# end", "[analysis]\nlooks = [0.5, 0.52]", "analysis.looks", "0.05 after"),
+        ("# end", "[analysis]\nlooks = [0.99]", "analysis.looks", "0.05 after"),
+        ("# end", "[analysis]\nspending = 'all'", "analysis.spending", "want one of"),
+        (
+            "block_size = 1",
+            "groups = { a = ['u0'] }",
+            "benchmarks[0].groups",
+            "without one: ['u1'",
+        ),
+        (
+            "block_size = 1",
+            "groups = { a = ['u0', 'u1', 'u7'] }",
+            "benchmarks[0].groups",
+            "no unit: ['u7']",
+        ),
+        (
+            "block_size = 1",
+            "groups = { a = ['u0', 'u1'], b = ['u0'] }",
+            "benchmarks[0].groups",
+            "'u0' is listed twice",
+        ),
+        (
+            "block_size = 1",
+            "groups = { a = [] }",
+            "benchmarks[0].groups",
+            "want an array of units",
+        ),
         ("# end", "[analyses]\nalpha = 1", "analyses", "did you mean 'analysis'"),
         (
             "# end",
@@ -149,6 +176,49 @@ def test_units_may_come_from_a_file(write_study: Write) -> None:
     path.write_text(text)
     path.with_name("u.json").write_text('["b", "a"]')
     assert Study.load(path).benchmarks[0].units == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (None, "No such file"),
+        (b'["u0"]', "want a JSON object of arrays"),
+        (b'{"a": "u0"}', "want an array of units"),
+        (b'{"a": [0]}', "item 0 is no string"),
+        (b'{" ": ["u0"]}', "printable"),
+        (b'{"a": ["u0"], "a": ["u1"]}', "key 'a'"),
+    ],
+    ids=repr,
+)
+def test_a_wrong_group_file_is_named(
+    write_study: Write, data: bytes | None, problem: str
+) -> None:
+    path = write_study()
+    text = path.read_text().replace("block_size = 1", 'groups_file = "g.json"')
+    path.write_text(text)
+    if data is not None:
+        path.with_name("g.json").write_bytes(data)
+    with pytest.raises(StudyError, match=problem):
+        Study.load(path)
+
+
+def test_groups_may_come_from_a_file(write_study: Write) -> None:
+    path = write_study()
+    text = path.read_text().replace("block_size = 1", 'groups_file = "g.json"')
+    path.write_text(text)
+    path.with_name("g.json").write_text('{"one": ["u0", "u2"], "two": ["u1"]}')
+    study = Study.load(path)
+    assert study.benchmarks[0].group_of == {"u0": "one", "u2": "one", "u1": "two"}
+    again = study_from_document(study.document())
+    assert again.benchmarks == study.benchmarks
+
+
+def test_a_look_never_sees_half_a_group(write_study: Write) -> None:
+    path = write_study(extra="[analysis]\nlooks = [0.5]", block=2)
+    groups = "groups = { a = ['u0', 'u2'], b = ['u1'] }\nblock_size"
+    path.write_text(path.read_text().replace("block_size", groups))
+    with pytest.raises(StudyError, match="half a group"):
+        Study.load(path)
 
 
 def test_a_study_and_its_document_say_the_same(write_study: Write) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._multiplicity import benjamini_hochberg, holm
+from lazycore.experiments._families import correct
+from lazycore.experiments._looks import Looks, benchmark_keys, see_looks
 from lazycore.experiments._numbers import clipped
 from lazycore.experiments._paired_result import Comparison, PairedResult, Sensitivity
 from lazycore.experiments._paired_summary import PairedSummary, summarise
@@ -17,7 +17,7 @@ from lazycore.experiments._pairing import (
     index_rows,
     pair_units,
 )
-from lazycore.experiments._verdict import Verdict, headline, judge
+from lazycore.experiments._verdict import Verdict, headline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -71,7 +71,8 @@ def compare_rows(
         seed: What the resampling depends on.
         interim: Whether rows are still missing.
     """
-    index = index_rows(rows)
+    looks = see_looks(study, list(rows)) if study.analysis.looks else None
+    index = index_rows(rows if looks is None else looks.rows)
     found = [
         _one(
             study,
@@ -80,17 +81,24 @@ def compare_rows(
             metric,
             index.get((benchmark, metric.name), {}),
             seed=seed,
+            confidence=_confidence(study, benchmark, looks),
         )
         for metric in sorted(study.metrics, key=lambda metric: not metric.primary)
         for benchmark in _benchmarks(study, index)
         for arm in study.arms
         if arm.name != study.baseline
     ]
-    results = _corrected(found, alpha=study.analysis.alpha)
+    results = correct(found, alpha=study.analysis.alpha, looks=looks)
     return Comparison(
         results=tuple(results),
-        headline=headline([r for r in results if r.primary], interim=interim),
+        headline=headline(
+            [r for r in results if r.primary],
+            interim=interim,
+            look=None if looks is None else (looks.reached, looks.declared),
+        ),
         interim=interim,
+        look=None if looks is None else looks.reached,
+        looks=0 if looks is None else looks.declared,
         alpha=study.analysis.alpha,
         failed_arms=study.analysis.failed_arms,
         resamples=study.analysis.resamples,
@@ -108,12 +116,7 @@ def benchmark_title(study: Study, benchmark: str) -> str:
 
 def _benchmarks(study: Study, index: dict[tuple[str, str], Any]) -> list[str]:
     """Return the benchmark ids of the rows, model slots included, in study order."""
-    slots = [m.slot for m in study.models] if len(study.models) > 1 else []
-    declared = [
-        f"{benchmark.id}@{slot}" if slot else benchmark.id
-        for benchmark in study.benchmarks
-        for slot in slots or [""]
-    ]
+    declared = [key for key, _ in benchmark_keys(study)]
     others = sorted({benchmark for benchmark, _ in index} - set(declared))
     return declared + others
 
@@ -126,12 +129,15 @@ def _one(
     scores: dict[str, Scores],
     *,
     seed: str,
+    confidence: float,
 ) -> PairedResult:
+    known = dict(benchmark_keys(study)).get(benchmark)
+    groups = None if known is None else known.group_of
     declared = FailedArms(study.analysis.failed_arms)
     baseline, candidate = scores.get(study.baseline, {}), scores.get(arm, {})
 
     def run(policy: FailedArms) -> tuple[PairedUnit, ...]:
-        return pair_units(baseline, candidate, metric, policy)
+        return pair_units(baseline, candidate, metric, policy, groups)
 
     def summary(units: Sequence[PairedUnit], name: str) -> PairedSummary:
         return summarise(
@@ -139,9 +145,10 @@ def _one(
             binary=metric.kind == "binary" and _within_one(units),
             one_seed=all(len(unit.cells) == 1 for unit in units),
             margin=metric.equivalence_margin,
-            confidence=study.analysis.confidence,
+            confidence=confidence,
             resamples=study.analysis.resamples,
             seed=(seed, arm, benchmark, metric.name, name),
+            groups=None if groups is None else [unit.group for unit in units],
         )
 
     pairs = baseline.keys() & candidate.keys()
@@ -164,13 +171,15 @@ def _one(
         primary=metric.primary,
         verdict=Verdict.NOT_MEASURED,
         units=len(units),
+        clusters=main.clusters,
+        grouped=groups is not None,
         seeds=len({seed_of for _, seed_of in pairs}),
         failed_pairs=failed,
         baseline_mean=_mean([unit.baseline for unit in units]),
         candidate_mean=_mean([unit.candidate for unit in units]),
         difference=main.difference,
         interval=main.interval,
-        confidence=study.analysis.confidence,
+        confidence=confidence,
         interval_method=main.interval_method,
         p_value=main.p_value,
         p_adjusted=None,
@@ -235,48 +244,10 @@ def _row(
     )
 
 
-def _corrected(found: list[PairedResult], *, alpha: float) -> list[PairedResult]:
-    """Fill in corrected p-values and verdicts, family by family."""
-    p_values: dict[int, float] = {}
-    equivalence: dict[int, float] = {}
-    for primary, correct in ((True, holm), (False, benjamini_hochberg)):
-        family = [i for i, r in enumerate(found) if r.primary is primary]
-        with_margin = [i for i in family if found[i].margin is not None]
-        p_values |= _adjusted({i: found[i].p_value for i in family}, correct)
-        equivalence |= _adjusted(
-            {i: found[i].equivalence_p for i in with_margin}, correct
-        )
-    results = []
-    for i, result in enumerate(found):
-        sign = 1 if result.goal == "maximize" else -1
-        margin_p = equivalence.get(i)
-        verdict = judge(
-            gain=None if result.difference is None else sign * result.difference,
-            interval=result.interval,
-            p_adjusted=p_values.get(i),
-            equivalence_p_adjusted=margin_p,
-            alpha=alpha,
-        )
-        results.append(
-            replace(
-                result,
-                p_adjusted=p_values.get(i),
-                equivalence_p=margin_p,
-                within_margin=margin_p is not None and margin_p <= alpha,
-                verdict=verdict,
-            )
-        )
-    return results
-
-
-def _adjusted(
-    family: Mapping[int, float | None],
-    correct: Callable[[Sequence[float]], tuple[float, ...]],
-) -> dict[int, float]:
-    """Correct the p-values of a family; a test still to come counts as p = 1."""
-    raw = [1.0 if p_value is None else p_value for p_value in family.values()]
-    adjusted = dict(zip(family, correct(raw), strict=True))
-    return {i: adjusted[i] for i, p_value in family.items() if p_value is not None}
+def _confidence(study: Study, benchmark: str, looks: Looks | None) -> float:
+    """Return the level of intervals that hold at every look together."""
+    declared = study.analysis.confidence
+    return declared if looks is None else 1 - looks.level(benchmark, 1 - declared)
 
 
 def _within_one(units: Sequence[PairedUnit]) -> bool:

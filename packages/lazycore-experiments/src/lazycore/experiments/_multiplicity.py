@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["benjamini_hochberg", "holm"]
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+def holm(
+    p_values: Sequence[float],
+    *,
+    scale: Callable[[int, int], float] | None = None,
+) -> tuple[float, ...]:
     """Return p-values adjusted for the family-wise error rate.
 
     Args:
         p_values: The whole family.
+        scale: What the p-value of an index is multiplied by when so many of the
+            family are left; None where each is tested once, at its whole level.
 
     Returns:
         Adjusted values in the same order (Holm, Scandinavian Journal of Statistics
@@ -24,7 +30,9 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     adjusted = [0.0] * len(p_values)
     reached = 0.0
     for step, index in enumerate(order):
-        reached = max(reached, min(1.0, (len(p_values) - step) * p_values[index]))
+        left = len(p_values) - step
+        factor = 1.0 if scale is None else scale(index, left)
+        reached = max(reached, min(1.0, left * p_values[index] * factor))
         adjusted[index] = reached
     return tuple(adjusted)
 

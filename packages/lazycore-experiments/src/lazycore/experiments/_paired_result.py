@@ -49,18 +49,21 @@ class PairedResult:
         goal: ``maximize`` or ``minimize``.
         primary: Whether it belongs to the declared family.
         verdict: What was shown; of a metric that is not primary, exploratory.
-        units: Clusters that count.
+        units: Units that count.
+        clusters: What is resampled: the units, or the declared groups they are in.
+        grouped: Whether the study declares groups for this benchmark.
         seeds: Replicates inside a unit.
         failed_pairs: Pairs in which an arm failed.
         baseline_mean: Mean over the units.
         candidate_mean: Mean over the units.
         difference: Candidate minus baseline, whatever the goal.
         interval: Cluster-bootstrap interval of the difference, or None.
-        confidence: Level of the interval.
+        confidence: Level of the interval; where looks are declared, the level at
+            which the intervals of all looks hold together.
         interval_method: How the interval was made.
         p_value: p of "no difference", or None without a unit.
-        p_adjusted: The same corrected: Holm over the primaries,
-            Benjamini-Hochberg over the rest.
+        p_adjusted: The same corrected: Holm over the primaries, scaled to what the
+            look may spend where looks are declared; Benjamini-Hochberg over the rest.
         p_method: How the p was made.
         mcnemar_p: Exact McNemar p of a one-seed binary metric, or None.
         wilcoxon_p: Secondary signed-rank p, or None.
@@ -87,6 +90,8 @@ class PairedResult:
     primary: bool
     verdict: Verdict
     units: int
+    clusters: int
+    grouped: bool
     seeds: int
     failed_pairs: int
     baseline_mean: float | None
@@ -123,7 +128,10 @@ class Comparison:
     Attributes:
         results: Primary comparisons first, in the study's order.
         headline: One sentence over the primaries.
-        interim: Whether the run is not complete, so that no p holds its level.
+        interim: Whether the run is not complete.
+        look: The declared look that was reached, from 1, 0 before the first, or None
+            where none is declared. Only what it sees is compared.
+        looks: How many are declared, the end of the run included.
         alpha: Level of the family.
         failed_arms: The declared policy.
         resamples: Bootstrap and permutation draws.
@@ -132,9 +140,16 @@ class Comparison:
     results: tuple[PairedResult, ...]
     headline: str
     interim: bool
+    look: int | None
+    looks: int
     alpha: float
     failed_arms: str
     resamples: int
+
+    @property
+    def tentative(self) -> bool:
+        """Whether no p holds its level: a look that nobody declared."""
+        return self.interim and not self.look
 
     @property
     def primary(self) -> tuple[PairedResult, ...]:
@@ -153,6 +168,8 @@ class Comparison:
         return {
             "headline": self.headline,
             "interim": self.interim,
+            "look": self.look,
+            "looks": self.looks,
             "alpha": self.alpha,
             "failed_arms": self.failed_arms,
             "resamples": self.resamples,

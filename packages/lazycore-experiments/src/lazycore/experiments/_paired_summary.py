@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lazycore.experiments._clusters import Clusters, cluster
 from lazycore.experiments._paired_tests import (
     equivalence_p,
     mcnemar_exact,
@@ -14,6 +15,7 @@ from lazycore.experiments._paired_tests import (
 from lazycore.experiments._power import minimum_detectable_effect
 from lazycore.experiments._resampling import (
     bootstrap_means,
+    bootstrap_ratios,
     expanded_interval,
     limit_interval,
     sign_flip,
@@ -31,6 +33,7 @@ __all__ = ["PairedSummary", "summarise"]
 class PairedSummary:
     """What one vector of paired differences says; see `PairedResult`."""
 
+    clusters: int = 0
     difference: float | None = None
     interval: tuple[float, float] | None = None
     interval_method: str = "none"
@@ -51,8 +54,9 @@ def summarise(
     confidence: float,
     resamples: int,
     seed: tuple[str, ...],
+    groups: Sequence[str] | None = None,
 ) -> PairedSummary:
-    """Summarise paired differences, one per cluster.
+    """Summarise paired differences of units, or of declared groups of units.
 
     Args:
         differences: Candidate minus baseline per unit, seeds averaged.
@@ -62,12 +66,16 @@ def summarise(
         confidence: Level of the interval.
         resamples: Bootstrap and permutation draws.
         seed: What the draws depend on.
+        groups: The group of each unit; what is resampled is the group.
     """
-    units = len(differences)
-    if units == 0:
+    if not differences:
         return PairedSummary()
+    clusters = cluster(differences, groups)
     exact_pairs = (
-        binary and one_seed and all(value in {-1.0, 0.0, 1.0} for value in differences)
+        binary
+        and one_seed
+        and clusters.single
+        and all(value in {-1.0, 0.0, 1.0} for value in differences)
     )
     mcnemar = None
     if exact_pairs:
@@ -79,65 +87,77 @@ def summarise(
         p_value, p_method = mcnemar, "exact McNemar"
     else:
         flip = sign_flip(
-            differences, resamples=resamples, rng=stream(*seed, "sign-flip")
+            clusters.sums, resamples=resamples, rng=stream(*seed, "sign-flip")
         )
         p_value, p_method = flip.p_value, f"sign-flip permutation, {flip.method}"
     interval, interval_method = _interval(
-        differences,
+        clusters,
         binary=binary,
         confidence=confidence,
         resamples=resamples,
         seed=seed,
     )
-    spread = _spread(differences)
+    spread = _spread(clusters.values)
     return PairedSummary(
-        difference=math.fsum(differences) / units,
+        clusters=len(clusters.sums),
+        difference=math.fsum(differences) / len(differences),
         interval=interval,
         interval_method=interval_method,
         p_value=p_value,
         p_method=p_method,
         mcnemar_p=mcnemar,
-        wilcoxon_p=wilcoxon_p(differences),
-        equivalence_p=_equivalence(differences, binary=binary, margin=margin),
-        detectable=minimum_detectable_effect(units, sd=spread) if spread else None,
+        wilcoxon_p=wilcoxon_p(clusters.values if clusters.even else clusters.sums),
+        equivalence_p=_equivalence(clusters, binary=binary, margin=margin),
+        detectable=(
+            minimum_detectable_effect(len(clusters.sums), sd=spread) if spread else None
+        ),
     )
 
 
 def _interval(
-    differences: Sequence[float],
+    clusters: Clusters,
     *,
     binary: bool,
     confidence: float,
     resamples: int,
     seed: tuple[str, ...],
 ) -> tuple[tuple[float, float] | None, str]:
-    units = len(differences)
-    if len(set(differences)) > 1:
-        if not worth_drawing(differences, resamples=resamples):
-            limits = limit_interval(differences, confidence=confidence)
+    values = clusters.values
+    count = len(values)
+    if len(set(values)) > 1:
+        if not worth_drawing(values, resamples=resamples):
+            limits = limit_interval(values, confidence=confidence)
             return limits, "cluster bootstrap, limit of very many units"
-        means = bootstrap_means(
-            differences, resamples=resamples, rng=stream(*seed, "bootstrap")
+        rng = stream(*seed, "bootstrap")
+        means = (
+            bootstrap_means(values, resamples=resamples, rng=rng)
+            if clusters.even
+            else bootstrap_ratios(
+                clusters.sums, clusters.sizes, resamples=resamples, rng=rng
+            )
         )
-        interval = expanded_interval(means, units=units, confidence=confidence)
+        interval = expanded_interval(means, units=count, confidence=confidence)
         return interval, f"cluster bootstrap, {resamples:,} draws"
-    if binary and not any(differences):
-        # No unit disagreed. The bootstrap would answer [0, 0]; the exact binomial
-        # bound on the share of units that may disagree says how far 0 is known.
-        reach = 1 - (1 - confidence) ** (1 / units)
-        return (-reach, reach), "exact bound, no unit disagreed"
+    if binary and not any(values):
+        # No cluster differed. The bootstrap would answer [0, 0]; the exact binomial
+        # bound on the share of clusters that may differ says how far 0 is known.
+        share = 1 - (1 - confidence) ** (1 / count)
+        reach = min(1.0, share * clusters.largest)
+        what = "unit disagreed" if clusters.single else "group differed"
+        return (-reach, reach), f"exact bound, no {what}"
     return None, "none: every unit differed by the same amount"
 
 
 def _equivalence(
-    differences: Sequence[float], *, binary: bool, margin: float | None
+    clusters: Clusters, *, binary: bool, margin: float | None
 ) -> float | None:
     if margin is None:
         return None
-    if binary and not any(differences):
-        # The chance that no unit disagrees if a share as large as the margin does.
-        return max(0.0, 1 - margin) ** len(differences)
-    return equivalence_p(differences, margin=margin)
+    values = clusters.values
+    if binary and not any(values):
+        # The chance that no cluster differs if as many do as reach the margin.
+        return max(0.0, 1 - margin / clusters.largest) ** len(values)
+    return equivalence_p(values, margin=margin)
 
 
 def _spread(differences: Sequence[float]) -> float:

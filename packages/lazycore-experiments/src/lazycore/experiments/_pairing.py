@@ -35,6 +35,7 @@ class PairedUnit:
 
     Attributes:
         unit: Unit id.
+        group: The declared group of the unit; the unit itself without one.
         cells: Cells of the unit, one per seed that counts.
         baseline: Mean over the seeds.
         candidate: Mean over the same seeds.
@@ -44,6 +45,7 @@ class PairedUnit:
     """
 
     unit: str
+    group: str
     cells: tuple[str, ...]
     baseline: float
     candidate: float
@@ -63,7 +65,11 @@ def index_rows(
 
 
 def pair_units(
-    baseline: Scores, candidate: Scores, metric: Metric, policy: FailedArms
+    baseline: Scores,
+    candidate: Scores,
+    metric: Metric,
+    policy: FailedArms,
+    groups: Mapping[str, str] | None = None,
 ) -> tuple[PairedUnit, ...]:
     """Pair two arms unit by unit; only seeds that ran under both count.
 
@@ -72,6 +78,7 @@ def pair_units(
         candidate: Rows of the candidate by unit and seed.
         metric: The metric of the rows.
         policy: What a failed arm counts.
+        groups: The declared group of each unit, or None.
 
     Returns:
         The units in order of their id.
@@ -93,6 +100,7 @@ def pair_units(
         paired.append(
             PairedUnit(
                 unit=unit,
+                group=unit if groups is None else groups[unit],
                 cells=tuple(one.cell for one, _ in kept),
                 baseline=_mean([one for one, _ in scores]),
                 candidate=_mean([two for _, two in scores]),

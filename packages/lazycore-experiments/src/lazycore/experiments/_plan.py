@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._canonical import digest
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from lazycore.experiments._study import Benchmark, Study
 
-__all__ = ["Cell", "arm_order", "count_cells", "plan_cells"]
+__all__ = ["Cell", "arm_order", "count_cells", "look_of_units", "plan_cells"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,28 +50,42 @@ class Cell:
 
 
 def plan_cells(study: Study, lock_digest: str) -> Iterator[Cell]:
-    """Yield the cells of a study: benchmarks x unit blocks x model slots x seeds."""
+    """Yield the cells of a study: benchmarks x unit blocks x model slots x seeds.
+
+    Where looks are declared, once for the blocks of each look, in their order.
+    """
     arms = tuple(arm.name for arm in study.arms)
     slots: tuple[str | None, ...] = tuple(m.slot for m in study.models) or (None,)
-    index = 0
-    for benchmark in study.benchmarks:
-        for units in _blocks(benchmark):
-            for slot in slots:
-                for seed in study.seeds:
-                    identifier = digest(
-                        [lock_digest, benchmark.id, list(units), slot, seed]
-                    )
-                    yield Cell(
-                        id=identifier,
-                        index=index,
-                        benchmark=benchmark.id,
-                        model=slot,
-                        seed=seed,
-                        units=units,
-                        block=benchmark.block_size > 1,
-                        order=arm_order(identifier, arms),
-                    )
-                    index += 1
+    places = (
+        (declared, block, slot, seed)
+        for stage in range(len(study.analysis.looks) + 1)
+        for declared in study.benchmarks
+        for block in _stages(declared, study.analysis.looks)[stage]
+        for slot in slots
+        for seed in study.seeds
+    )
+    for index, (benchmark, units, model, replicate) in enumerate(places):
+        identifier = digest([lock_digest, benchmark.id, list(units), model, replicate])
+        yield Cell(
+            id=identifier,
+            index=index,
+            benchmark=benchmark.id,
+            model=model,
+            seed=replicate,
+            units=units,
+            block=benchmark.block_size > 1,
+            order=arm_order(identifier, arms),
+        )
+
+
+def look_of_units(benchmark: Benchmark, looks: tuple[float, ...]) -> dict[str, int]:
+    """Return for each unit the first look, counted from 0, that sees it."""
+    return {
+        unit: stage
+        for stage, blocks in enumerate(_stages(benchmark, looks))
+        for units in blocks
+        for unit in units
+    }
 
 
 def count_cells(study: Study) -> int:
@@ -107,3 +123,28 @@ def _blocks(benchmark: Benchmark) -> Iterator[tuple[str, ...]]:
     units = sorted(benchmark.units)
     for start in range(0, len(units), benchmark.block_size):
         yield tuple(units[start : start + benchmark.block_size])
+
+
+def _stages(
+    benchmark: Benchmark, looks: tuple[float, ...]
+) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """Return the blocks that each look, and at last the end, adds.
+
+    Without looks there is one stage, in the order of the units. With looks a hash of
+    the benchmark and the cluster draws who comes first: sorted names are no random
+    sample of the units.
+    """
+    blocks = tuple(_blocks(benchmark))
+    if not looks:
+        return (blocks,)
+    groups = benchmark.group_of
+    clusters: dict[str, list[tuple[str, ...]]] = {}
+    for units in blocks:
+        name = units[0] if groups is None else groups[units[0]]
+        clusters.setdefault(name, []).append(units)
+    drawn = sorted(clusters, key=lambda name: digest([benchmark.id, name]))
+    ends = [math.ceil(share * len(drawn)) for share in (*looks, 1.0)]
+    return tuple(
+        tuple(units for name in drawn[start:end] for units in clusters[name])
+        for start, end in pairwise((0, *ends))
+    )

@@ -6,10 +6,14 @@ import math
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from lazycore.experiments._looks import look_shares
+from lazycore.experiments._sequential import look_levels
 from lazycore.experiments._terminal import printable
 
 if TYPE_CHECKING:
-    from lazycore.experiments._study import Study
+    from collections.abc import Iterator, Sequence
+
+    from lazycore.experiments._study import Metric, Study
 
 __all__ = ["minimum_detectable_effect", "plan_lines", "smallest_p"]
 
@@ -68,24 +72,48 @@ def plan_lines(study: Study) -> tuple[str, ...]:
     alpha = study.analysis.alpha / family
     lines = []
     for benchmark in study.benchmarks:
-        units = len(benchmark.units)
-        if smallest_p(units) > alpha:
+        size = len(benchmark.groups) or len(benchmark.units)
+        noun = "group" if benchmark.groups else "unit"
+        levels = look_levels(
+            look_shares(benchmark, study.analysis.looks),
+            alpha,
+            study.analysis.spending,
+        )
+        if smallest_p(size) > levels[-1]:
             lines.append(
-                f"{benchmark.id}: {units} units can't show anything: the smallest "
-                f"possible p is {smallest_p(units):.3g}, the level of one of {family} "
-                f"comparisons {alpha:.3g}; add units"
+                f"{benchmark.id}: {size} {noun}s can't show anything: the smallest "
+                f"possible p is {smallest_p(size):.3g}, the level of one of {family} "
+                f"comparisons {levels[-1]:.3g}; add {noun}s"
             )
             continue
-        for metric in primaries:
-            if metric.kind == "binary":
-                sd = math.sqrt(_EXAMPLE_DISCORDANCE)
-                size = 100 * minimum_detectable_effect(units, sd=sd, alpha=alpha)
-                what = f"{size:.1f} pp where the arms disagree on 10 % of the units"
-            else:
-                size = minimum_detectable_effect(units, alpha=alpha)
-                what = f"{size:.2g} standard deviations of the paired differences"
-            lines.append(
-                f"{benchmark.id}, {metric.name}: {units} units show {what} with "
-                f"80 % power (level {alpha:.3g}, {family} in the family)"
-            )
+        lines += [
+            f"{benchmark.id}, {metric.name}: {size} {noun}s show "
+            f"{_detectable(metric, size, levels[-1], grouped=bool(benchmark.groups))} "
+            f"with 80 % power (level {levels[-1]:.3g}, {family} in the family)"
+            for metric in primaries
+        ]
+        lines += _look_lines(study, benchmark.id, levels[:-1])
     return tuple(map(printable, lines))
+
+
+def _detectable(metric: Metric, size: int, alpha: float, *, grouped: bool) -> str:
+    if metric.kind == "binary" and not grouped:
+        sd = math.sqrt(_EXAMPLE_DISCORDANCE)
+        effect = 100 * minimum_detectable_effect(size, sd=sd, alpha=alpha)
+        return f"{effect:.1f} pp where the arms disagree on 10 % of the units"
+    effect = minimum_detectable_effect(size, alpha=alpha)
+    of_what = "the groups' mean differences" if grouped else "the paired differences"
+    return f"{effect:.2g} standard deviations of {of_what}"
+
+
+def _look_lines(study: Study, benchmark: str, levels: Sequence[float]) -> Iterator[str]:
+    """Say at which level each declared look decides, and where draws can't reach it."""
+    finest = 1 / (study.analysis.resamples + 1)
+    for share, level in zip(study.analysis.looks, levels, strict=True):
+        text = f"{benchmark}: a look at {100 * share:g} % decides at level {level:.3g}"
+        if level < finest:
+            text += (
+                f"; {study.analysis.resamples:,} draws show no p below {finest:.3g}, "
+                "set more resamples or look later"
+            )
+        yield text

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SignFlip",
     "bootstrap_means",
+    "bootstrap_ratios",
     "expanded_interval",
     "limit_interval",
     "sign_flip",
@@ -100,6 +101,36 @@ def bootstrap_means(
             left -= drawn
             weight -= count
         means.append(total / size)
+    means.sort()
+    return means
+
+
+def bootstrap_ratios(
+    sums: Sequence[float],
+    sizes: Sequence[int],
+    *,
+    resamples: int,
+    rng: random.Random,
+) -> list[float]:
+    """Draw clusters of unequal size with replacement; return the sorted means.
+
+    The mean of a draw is the sum over its clusters by the number of its units.
+
+    Args:
+        sums: Sum of the differences of each cluster.
+        sizes: Units of each cluster.
+        resamples: How many means.
+        rng: Where the draws come from.
+    """
+    size = len(sums)
+    # Ordered, so that the order of the clusters does not matter.
+    clusters = sorted(zip(sums, sizes, strict=True))
+    draw = rng.random
+    means = []
+    for _ in range(resamples):
+        drawn = [clusters[int(draw() * size)] for _ in range(size)]
+        total = math.fsum([one for one, _ in drawn])
+        means.append(total / sum([units for _, units in drawn]))
     means.sort()
     return means
 

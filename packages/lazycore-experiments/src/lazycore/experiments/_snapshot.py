@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._errors import ArtifactError
@@ -29,7 +30,7 @@ class Snapshot:
     Attributes:
         root: Where the copy lies.
         tree: What it must hold.
-        stamps: Inode, size and times of each file when it was last hashed.
+        stamps: Inode, size and times of each file and folder when it was last hashed.
     """
 
     root: Path
@@ -42,13 +43,16 @@ class Snapshot:
         Raises:
             ArtifactError: A file was added, removed or changed; names it.
         """
-        found = read_tree(self.root)
+        found = read_tree(self.root, whole=True)
         if found.sha256 != self.tree.sha256:
             names = "; ".join(self.tree.difference(found)[:5])
             raise ArtifactError(f"the snapshot drifted from the lock: {names}")
 
     def changed(self) -> list[str]:
-        """Name the files whose inode, size or times changed; reads no content."""
+        """Name the files whose inode, size or times changed; reads no content.
+
+        A folder changes when a name is added to it or removed.
+        """
         now = _stamps(self.root, self.tree)
         return [path for path, stamp in self.stamps.items() if now.get(path) != stamp]
 
@@ -68,7 +72,7 @@ def take_snapshot(
         ArtifactError: The folder or the copy differs from the lock.
     """
     if target.exists():
-        tree = read_tree(target)
+        tree = read_tree(target, whole=True)
         if tree.sha256 != expected:
             raise ArtifactError(
                 f"{target}: the snapshot is not the locked tree any more; remove "
@@ -90,13 +94,15 @@ def take_snapshot(
 
 
 def _stamps(root: Path, tree: Tree) -> dict[str, _Stamp]:
+    files = [PurePosixPath(file.path) for file in tree.files]
+    folders = {folder for file in files for folder in file.parents}
     stamps = {}
-    for file in tree.files:
+    for path in [*files, *sorted(folders)]:
         try:
-            info = os.lstat(root / file.path)
+            info = os.lstat(root / path)
         except OSError:
             continue
-        stamps[file.path] = (
+        stamps[str(path)] = (
             info.st_ino,
             info.st_size,
             info.st_mtime_ns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import freeze, thaw
+from lazycore.experiments._canonical import freeze
 from lazycore.experiments._failures import FailureClass
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Benchmark:
         id: The benchmark's name.
         title: What people read.
         units: Unit ids, unique.
+        groups: Units that were sampled together, by the group's name: then the group
+            is the cluster. Empty where each unit stands for itself.
         block_size: How many units one request carries at most.
         parameters: Request parameters of this benchmark alone.
     """
@@ -68,8 +70,15 @@ class Benchmark:
     id: str
     title: str
     units: tuple[str, ...]
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=_empty)
     block_size: int = 1
     parameters: Mapping[str, Any] = field(default_factory=_empty)
+
+    @property
+    def group_of(self) -> Mapping[str, str] | None:
+        """The group of each unit, or None where none is declared."""
+        found = {unit: name for name, units in self.groups.items() for unit in units}
+        return found or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +175,10 @@ class Analysis:
         resamples: Bootstrap and permutation resamples.
         failed_arms: ``score``, ``drop-pair`` or ``worst-case``.
         correction: Correction over the primaries, ``holm``.
+        looks: Shares of the clusters after which somebody may look before the end;
+            empty where nobody looks.
+        spending: How the level is spent over the looks and the end,
+            ``obrien-fleming`` or ``pocock``.
     """
 
     alpha: float = 0.05
@@ -173,6 +186,8 @@ class Analysis:
     resamples: int = 10_000
     failed_arms: str = "score"
     correction: str = "holm"
+    looks: tuple[float, ...] = ()
+    spending: str = "obrien-fleming"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,60 +284,6 @@ class Study:
 
     def document(self) -> dict[str, Any]:
         """Return the study as plain JSON in the shape of its file, units inlined."""
-        arms = {
-            arm.name: {
-                "title": arm.title,
-                "entrypoint": arm.entrypoint,
-                "interpreter": arm.interpreter,
-                "arguments": list(arm.arguments),
-                "environment": list(arm.environment),
-                "parameters": thaw(arm.parameters),
-            }
-            for arm in self.arms
-        }
-        benchmarks = [
-            {
-                "id": benchmark.id,
-                "title": benchmark.title,
-                "units": list(benchmark.units),
-                "block_size": benchmark.block_size,
-                "parameters": thaw(benchmark.parameters),
-            }
-            for benchmark in self.benchmarks
-        ]
-        return {
-            "schema": 1,
-            "study": {
-                "id": self.id,
-                "title": self.title,
-                "question": self.question,
-                "baseline": self.baseline,
-                "mode": self.mode,
-                "seeds": list(self.seeds),
-                "tree": self.tree,
-                "exclude": list(self.exclude),
-            },
-            "parameters": thaw(self.parameters),
-            # An object has no order once it is canonical; the file's order is kept.
-            "arm_order": [arm.name for arm in self.arms],
-            "arms": arms,
-            "benchmarks": benchmarks,
-            "metric_order": [metric.name for metric in self.metrics],
-            "metrics": {
-                metric.name: _present(metric, omit="name") for metric in self.metrics
-            },
-            "limits": _present(self.limits),
-            "retries": _present(self.retries),
-            "models": [_present(model) for model in self.models],
-            "analysis": _present(self.analysis),
-        }
+        from lazycore.experiments._study_document import study_document
 
-
-def _present(record: Any, omit: str = "") -> dict[str, Any]:  # any of the dataclasses
-    """Return a dataclass as JSON without the fields that are None: TOML has no null."""
-    pairs = ((name, getattr(record, name)) for name in record.__dataclass_fields__)
-    return {
-        name: thaw(freeze(value))
-        for name, value in pairs
-        if name != omit and value is not None
-    }
+        return study_document(self)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
-from lazycore.experiments._canonical import MAX_INTEGER, parse
-from lazycore.experiments._errors import ArtifactError, CanonicalError, StudyError
+from lazycore.experiments._canonical import MAX_INTEGER
+from lazycore.experiments._errors import ArtifactError, StudyError
 from lazycore.experiments._failures import FailureClass
+from lazycore.experiments._sequential import SPENDING
 from lazycore.experiments._strict_table import StrictTable
 from lazycore.experiments._study import (
     Analysis,
     Arm,
-    Benchmark,
     Limits,
     Metric,
     ModelSlot,
     Retries,
     Study,
 )
+from lazycore.experiments._study_units import read_benchmarks
 
 __all__ = ["load_study", "study_from_document"]
 
@@ -29,6 +31,7 @@ _HOST_VARIABLES = re.compile(
     r"PYTHON.*|LD_.*|DYLD_.*|LAZYCORE_.*|LC_.*|LANG|PATH|PWD|HOME|TMPDIR|TZ"
 )
 _UNLIMITED = 2.0**53
+_NEAREST_LOOKS = 0.05
 
 
 def load_study(path: str | Path) -> Study:
@@ -67,7 +70,7 @@ def study_from_document(document: object, *, path: Path | None = None) -> Study:
         raise head.error("seeds", "want seeds from 0 to 2**53 - 1")
     tree = head.relative("tree", ".")
     arms = _arms(root)
-    benchmarks = _benchmarks(root, path.parent / tree if path else None)
+    benchmarks = read_benchmarks(root, path.parent / tree if path else None)
     metrics = _metrics(root)
     baseline = head.take("baseline", str)
     if baseline not in {arm.name for arm in arms}:
@@ -94,11 +97,23 @@ def study_from_document(document: object, *, path: Path | None = None) -> Study:
     head.done()
     root.done()
     _check_failed_scores(root, study)
+    _check_looks(root, study)
     if study.mode == "fork" and any(arm.interpreter for arm in study.arms):
         raise root.error(
             "study.mode", 'only Python workers can fork; set mode = "fresh"'
         )
     return study
+
+
+def _check_looks(root: StrictTable, study: Study) -> None:
+    """Refuse looks between which a cluster could grow."""
+    for index, benchmark in enumerate(study.benchmarks):
+        if study.analysis.looks and benchmark.groups and benchmark.block_size > 1:
+            raise root.error(
+                f"benchmarks[{index}].block_size",
+                "a block may hold units of several groups, so that a look could see "
+                "half a group; with looks and groups set block_size = 1",
+            )
 
 
 def _check_failed_scores(root: StrictTable, study: Study) -> None:
@@ -158,63 +173,6 @@ def _check_environment(table: StrictTable, names: tuple[str, ...]) -> None:
             )
         if _HOST_VARIABLES.fullmatch(name):
             raise table.error("environment", f"{name} is set by the host; remove it")
-
-
-def _benchmarks(root: StrictTable, folder: Path | None) -> tuple[Benchmark, ...]:
-    benchmarks: list[Benchmark] = []
-    for table in root.tables("benchmarks"):
-        identifier = table.name("id")
-        benchmark = Benchmark(
-            id=identifier,
-            title=table.take("title", str, identifier),
-            units=_units(table, folder),
-            block_size=table.number("block_size", int, 1, above=0),
-            parameters=table.parameters("parameters"),
-        )
-        table.done()
-        if identifier in {known.id for known in benchmarks}:
-            raise table.error("id", f"benchmark {identifier!r} is declared twice")
-        benchmarks.append(benchmark)
-    if not benchmarks:
-        raise root.error("benchmarks", "want at least one [[benchmarks]]")
-    return tuple(benchmarks)
-
-
-def _units(table: StrictTable, folder: Path | None) -> tuple[str, ...]:
-    inline = table.array("units", str, ())
-    file = table.relative("units_file", "")
-    if bool(inline) == bool(file):
-        raise table.error("units", "want either 'units' or 'units_file', not empty")
-    units = inline
-    if file:
-        if folder is None:
-            raise table.error("units_file", "a lock holds its units inline")
-        units = _unit_file(table, folder / file)
-    seen: set[str] = set()
-    for unit in units:
-        if not unit.strip() or len(unit) > 256 or not unit.isprintable():
-            raise table.error(
-                "units", f"{unit[:80]!r}: want 1 to 256 printable characters"
-            )
-        if unit in seen:
-            raise table.error("units", f"unit {unit!r} is listed twice; keep one")
-        seen.add(unit)
-    return tuple(units)
-
-
-def _unit_file(table: StrictTable, path: Path) -> list[str]:
-    try:
-        units = parse(path.read_bytes())
-    except OSError as error:
-        raise table.error("units_file", f"{path}: {error.strerror}") from error
-    except CanonicalError as error:
-        raise table.error("units_file", f"{path}: {error}") from error
-    if not isinstance(units, list) or not units:
-        raise table.error("units_file", f"{path}: want a JSON array of unit ids")
-    for index, unit in enumerate(units):
-        if not isinstance(unit, str):
-            raise table.error("units_file", f"{path}: item {index} is no string")
-    return units
 
 
 def _metrics(root: StrictTable) -> tuple[Metric, ...]:
@@ -298,6 +256,14 @@ def _models(root: StrictTable) -> tuple[ModelSlot, ...]:
 
 
 def _analysis(table: StrictTable) -> Analysis:
+    looks = tuple(table.array("looks", float, ()))
+    for before, look in pairwise((0.0, *looks, 1.0)):
+        if not before + _NEAREST_LOOKS <= look:
+            raise table.error(
+                "looks",
+                "want shares of the units between 0 and 1, each at least 0.05 after "
+                "the one before; the end of the run is always the last look",
+            )
     analysis = Analysis(
         alpha=table.number("alpha", float, 0.05, above=0, below=1),
         confidence=table.number("confidence", float, 0.95, above=0, below=1),
@@ -306,6 +272,8 @@ def _analysis(table: StrictTable) -> Analysis:
             "failed_arms", str, ("score", "drop-pair", "worst-case"), "score"
         ),
         correction=table.one_of("correction", str, ("holm",), "holm"),
+        looks=looks,
+        spending=table.one_of("spending", str, SPENDING, SPENDING[0]),
     )
     table.done()
     return analysis

@@ -155,7 +155,7 @@ def _title(result: PairedResult) -> str:
     seeds = f", {plural(result.seeds, 'seed')}" if result.seeds > 1 else ""
     return (
         f"{result.metric_title}: {result.arm_title} minus baseline "
-        f"({100 * result.confidence:g} % intervals, Holm-adjusted p{seeds})"
+        f"({100 * result.confidence:.4g} % intervals, Holm-adjusted p{seeds})"
     )
 
 

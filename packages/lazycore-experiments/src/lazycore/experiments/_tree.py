@@ -92,6 +92,7 @@ def read_tree(
     exclude: tuple[str, ...] = (),
     *,
     copy_to: Path | None = None,
+    whole: bool = False,
 ) -> Tree:
     """Read every file below a folder, once.
 
@@ -102,6 +103,8 @@ def read_tree(
             left out too.
         copy_to: An existing empty directory that receives the very bytes that
             were hashed; files are made read-only.
+        whole: Leave nothing out, not even what is always left out: a bytecode cache
+            in a copy that never had one runs instead of the source beside it.
 
     Returns:
         The tree. Empty folders do not count, as in git.
@@ -110,7 +113,7 @@ def read_tree(
         ArtifactError: A special file, a link that leaves the folder, a name that
             is not UTF-8, or a file that can't be read.
     """
-    patterns = ALWAYS_EXCLUDED + exclude
+    patterns = None if whole else ALWAYS_EXCLUDED + exclude
     files: list[TreeFile] = []
     try:
         for path, entry in _walk(folder, "", patterns):
@@ -123,7 +126,7 @@ def read_tree(
 
 
 def _walk(
-    folder: Path, prefix: str, patterns: tuple[str, ...]
+    folder: Path, prefix: str, patterns: tuple[str, ...] | None
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
@@ -135,11 +138,11 @@ def _walk(
             if any(
                 fnmatch.fnmatchcase(entry.name, pattern)
                 or fnmatch.fnmatchcase(path, pattern)
-                for pattern in patterns
+                for pattern in patterns or ()
             ):
                 continue
             if entry.is_dir(follow_symlinks=False):
-                if not Path(entry.path, _RUN_MARKER).exists():
+                if patterns is None or not Path(entry.path, _RUN_MARKER).exists():
                     yield from _walk(Path(entry.path), path + "/", patterns)
             else:
                 yield path, entry

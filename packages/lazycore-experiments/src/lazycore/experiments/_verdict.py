@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lazycore.experiments._paired_result import PairedResult
 
-__all__ = ["Verdict", "headline", "judge", "sentence"]
+__all__ = ["Verdict", "counted", "headline", "judge", "sentence"]
 
 
 class Verdict(StrEnum):
@@ -85,16 +85,14 @@ def sentence(result: PairedResult) -> str:
     if result.difference is None:
         return f"{place}: not measured, no unit has a result under both arms."
     size = f"{result.metric_title} {amount(result.difference, kind=result.kind)}"
-    seeds = f" x {plural(result.seeds, 'seed')}" if result.seeds > 1 else ""
-    level = f"{100 * result.confidence:g} %"
+    level = f"{100 * result.confidence:.4g} %"
     within = (
         f"{level} interval {span(result.interval, kind=result.kind)}"
         if result.interval
         else "no interval: every unit differed by the same amount"
     )
     evidence = (
-        f"{size} ({within}, {plural(result.units, 'unit')}{seeds}, "
-        f"adjusted {p_text(result.p_adjusted)})"
+        f"{size} ({within}, {counted(result)}, adjusted {p_text(result.p_adjusted)})"
     )
     match result.verdict:
         case Verdict.HELPS | Verdict.HARMS:
@@ -111,16 +109,39 @@ def sentence(result: PairedResult) -> str:
             return f"{place}: no difference shown, {evidence}."
 
 
-def headline(results: Sequence[PairedResult], *, interim: bool) -> str:
+def counted(result: PairedResult, *, times: str = "x") -> str:
+    """Return how many units, groups and seeds a comparison rests on."""
+    units = plural(result.units, "unit")
+    groups = f" in {plural(result.clusters, 'group')}" if result.grouped else ""
+    seeds = f" {times} {plural(result.seeds, 'seed')}" if result.seeds > 1 else ""
+    return f"{units}{groups}{seeds}"
+
+
+def headline(
+    results: Sequence[PairedResult],
+    *,
+    interim: bool,
+    look: tuple[int, int] | None = None,
+) -> str:
     """Return the sentence that opens a report: one clause per verdict.
 
     Args:
         results: The primary comparisons.
         interim: Whether cells are still missing.
+        look: The declared look that was reached and how many there are, or None.
     """
     arms = dict.fromkeys(result.arm for result in results)
     parts = [_about([r for r in results if r.arm == arm]) for arm in arms]
-    prefix = "Interim look, no verdict is final: " if interim else ""
+    prefix = ""
+    if interim and look is not None:
+        reached, declared = look
+        prefix = (
+            f"Declared look {reached} of {declared}: "
+            if reached
+            else f"Before the first of {declared} declared looks: "
+        )
+    elif interim:
+        prefix = "Interim look, no verdict is final: "
     return prefix + " ".join(parts)
 
 

@@ -14,7 +14,7 @@ from lazycore.experiments._numbers import (
 )
 from lazycore.experiments._report._forest import Mark, axis, forest_scale, row
 from lazycore.experiments._report._markup import Markup, element, join
-from lazycore.experiments._verdict import Verdict
+from lazycore.experiments._verdict import Verdict, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ def _table(results: Sequence[PairedResult], detail: Detail) -> Markup:
         left=sides[0],
         right=sides[1],
     )
-    level = f"{100 * first.confidence:g} % interval"
+    level = f"{100 * first.confidence:.4g} % interval"
     head = element(
         "tr",
         element("th", "Benchmark", scope="col"),
@@ -107,8 +107,7 @@ def _table(results: Sequence[PairedResult], detail: Detail) -> Markup:
 
 
 def _row(result: PairedResult, mark: Mark, scale: Scale) -> Markup:
-    seeds = f" \N{MULTIPLICATION SIGN} {plural(result.seeds, 'seed')}"
-    count = plural(result.units, "unit") + (seeds if result.seeds > 1 else "")
+    count = counted(result, times="\N{MULTIPLICATION SIGN}")
     kind = result.kind
     if result.difference is None:
         blank = element("td", "\N{EM DASH}", class_="number")

@@ -50,7 +50,7 @@ def page(record: RunRecord, comparison: Comparison, sections: Sequence[object]) 
             "nothing: it reads the same offline, printed, and with scripts disabled.",
         ),
         element("script", Markup(script)),
-        class_="interim" if comparison.interim else None,
+        class_="interim" if comparison.tentative else None,
     )
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 

@@ -32,8 +32,8 @@ def methods(comparison: Comparison) -> Markup:
     sentences = [
         (
             "The estimand is the mean over units of the paired difference, arm minus "
-            "baseline; the seeds of a unit are averaged first, so the unit is the "
-            "cluster."
+            "baseline; the seeds of a unit are averaged first, so "
+            f"{_sampled(comparison)}."
         ),
         (
             f"Intervals: {'; '.join(intervals) or 'none'}; percentiles are expanded "
@@ -59,7 +59,15 @@ def methods(comparison: Comparison) -> Markup:
             "numbers on any machine, whatever is installed."
         ),
     ]
-    if comparison.interim:
+    if comparison.looks:
+        sentences.append(
+            f"{comparison.looks - 1} looks before the end were declared, and the level "
+            "is spent over them and the end (Lan and DeMets 1983): a p-value is "
+            "multiplied by what its look may not spend, the interval is widened by it. "
+            f"This page shows look {comparison.look} of {comparison.looks}, whatever "
+            "has run since."
+        )
+    if comparison.tentative:
         sentences.append(
             "This is an interim look. Whoever stops at the first small p finds one "
             "too often: no p of this page holds its level."
@@ -71,6 +79,12 @@ def methods(comparison: Comparison) -> Markup:
         _power(comparison),
         id="methods",
     )
+
+
+def _sampled(comparison: Comparison) -> str:
+    if any(result.grouped for result in comparison.results):
+        return "the declared group of units is the cluster, or the unit without one"
+    return "the unit is the cluster"
 
 
 def _power(comparison: Comparison) -> Markup | None:
