@@ -235,6 +235,25 @@ class BaseSandboxExecutor(ABC):
         return missing
 
 
+class Unproven(BaseSandboxExecutor):
+    """Make of a backend what its probe attacks: the engine before anything is known.
+
+    Stands before the backend among the bases.
+    """
+
+    @classmethod
+    def probe(cls) -> BackendReport:
+        """Claim everything, so that whatever the probe asks for is run."""
+        return BackendReport(
+            backend=cls.name, available=True, guarantees=frozenset(Guarantee)
+        )
+
+    @classmethod
+    def bare(cls) -> Self:
+        """Make an executor for a probe."""
+        return cls()
+
+
 def refusal(
     reports: Iterable[BackendReport],
     policy: SandboxPolicy,

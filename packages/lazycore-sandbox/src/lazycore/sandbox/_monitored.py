@@ -9,13 +9,18 @@ import selectors
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazycore.sandbox._errors import SandboxError, SandboxLostError
+from lazycore.sandbox._errors import (
+    SandboxError,
+    SandboxLaunchError,
+    SandboxLostError,
+)
 from lazycore.sandbox._monitor import write_config
-from lazycore.sandbox._output import Captured, HeadTail
+from lazycore.sandbox._outcome import Outcome
+from lazycore.sandbox._output import HeadTail
+from lazycore.sandbox._result import ResourceUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,18 +32,6 @@ _BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]);"
     "from lazycore.sandbox._monitor import main;main()"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What a target left behind."""
-
-    answer: Mapping[str, Any]
-    stdout: Captured
-    stderr: Captured
-    reply: bytes | None
-    reply_truncated: bool
-    timed_out: bool
 
 
 class Target:
@@ -67,6 +60,7 @@ class Target:
         """Run the target of `config` to its end.
 
         Raises:
+            SandboxLaunchError: a step before the program failed; nothing ran.
             SandboxLostError: the monitor was killed.
             SandboxError: a process could not be killed.
         """
@@ -206,11 +200,21 @@ class Target:
             raise SandboxLostError(
                 "the monitor of the sandbox was killed while the target ran"
             )
+        if (failure := answer.get("failure")) is not None:
+            code = int(failure["errno"])
+            raise SandboxLaunchError(code, os.strerror(code), str(failure["detail"]))
         return Outcome(
-            answer=answer,
+            status=int(answer["status"]),
             stdout=self._stdout.captured(),
             stderr=self._stderr.captured(),
             reply=None if self._reply is None else bytes(self._reply),
             reply_truncated=self._reply_truncated,
             timed_out=timed_out,
+            usage=ResourceUsage(
+                cpu_user_s=float(answer["cpu_user_s"]),
+                cpu_system_s=float(answer["cpu_system_s"]),
+                max_rss_bytes=int(answer["max_rss_bytes"]),
+            ),
+            limit="processes" if answer["crowded"] else "",
+            note=str(answer.get("note", "")),
         )

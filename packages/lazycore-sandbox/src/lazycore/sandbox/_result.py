@@ -176,7 +176,7 @@ class SandboxResult:
         kind: type[SandboxError] = SandboxCommandFailedError
         if self.timed_out:
             kind = SandboxTimeoutError
-        elif self.violations:
+        elif any(item.kind != "output" for item in self.violations):
             kind = SandboxPolicyViolationError
         error = kind(self._story())
         error.result = self

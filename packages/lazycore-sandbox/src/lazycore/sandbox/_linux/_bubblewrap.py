@@ -14,9 +14,7 @@ import functools
 import math
 import os
 import re
-import signal
 import subprocess
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,11 +24,10 @@ from lazycore.sandbox._errors import (
     SandboxPolicyError,
     SandboxPolicyViolationError,
 )
-from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
-from lazycore.sandbox._guarantees import (
-    BackendReport,
-    Guarantee,
-    required_guarantees,
+from lazycore.sandbox._executor import (
+    REPLY_VARIABLE,
+    BaseSandboxExecutor,
+    Unproven,
 )
 from lazycore.sandbox._linux._bubblewrap_probe import probe_bubblewrap
 from lazycore.sandbox._linux._mounts import KEY_NAMES, PROC_SECRETS
@@ -38,16 +35,17 @@ from lazycore.sandbox._linux._native import DEFAULT_PATH
 from lazycore.sandbox._linux._plan import policy_binds, split_links
 from lazycore.sandbox._linux._seccomp import build_filter
 from lazycore.sandbox._monitor import NOTE_FD, REPLY_FD
-from lazycore.sandbox._monitored import Outcome, Target
+from lazycore.sandbox._monitored import Target
+from lazycore.sandbox._outcome import Outcome, result_of, shell_end
 from lazycore.sandbox._preflight import pin
-from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._plan import Bind
-    from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy
+    from lazycore.sandbox._result import SandboxResult
 
 _HOME = "/tmp"  # noqa: S108 - the sandbox's own
 _SCRATCH_BYTES = 1 << 30
@@ -194,62 +192,19 @@ class BubblewrapSandboxExecutor(BaseSandboxExecutor):
                 deadline=policy.timeout_s and started + policy.timeout_s,
             )
         refuse_failed_start(outcome, argv[0])
-        return self._result(argv, policy, outcome, started)
-
-    def _result(
-        self,
-        argv: tuple[str, ...],
-        policy: SandboxPolicy,
-        outcome: Outcome,
-        started: float,
-    ) -> SandboxResult:
-        # bwrap passes a signal of its child on as 128 plus its number.
-        status = int(outcome.answer["status"])
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
-        signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        if code is not None and 128 < code <= 128 + signal.SIGRTMAX:
-            signalled, code = code - 128, None
-        held = self.probe().guarantees
-        return SandboxResult(
+        return result_of(
+            outcome,
+            policy,
             argv=argv,
             backend=self.name,
-            returncode=code,
-            signal=signalled,
-            stdout=outcome.stdout.data,
-            stderr=outcome.stderr.data,
-            stdout_truncated=outcome.stdout.truncated,
-            stderr_truncated=outcome.stderr.truncated,
-            stdout_total_bytes=outcome.stdout.total_bytes,
-            stderr_total_bytes=outcome.stderr.total_bytes,
-            reply=outcome.reply,
-            reply_truncated=outcome.reply_truncated,
-            timed_out=outcome.timed_out,
-            duration_s=time.monotonic() - started,
-            usage=ResourceUsage(
-                cpu_user_s=outcome.answer["cpu_user_s"],
-                cpu_system_s=outcome.answer["cpu_system_s"],
-                max_rss_bytes=outcome.answer["max_rss_bytes"],
-            ),
-            violations=tuple(_violations(policy, outcome)),
-            guarantees=held,
-            degraded=required_guarantees(policy) - held,
-            policy_digest=policy.digest,
+            held=self.probe().guarantees,
+            started=started,
+            end=shell_end,
         )
 
 
-class _UnprovenExecutor(BubblewrapSandboxExecutor):
-    """What the probe attacks: the same engine before anything is known of it."""
-
-    @classmethod
-    def probe(cls) -> BackendReport:
-        return BackendReport(
-            backend=cls.name, available=True, guarantees=frozenset(Guarantee)
-        )
-
-    @classmethod
-    def bare(cls) -> _UnprovenExecutor:
-        """Return an executor for a probe."""
-        return cls()
+class _UnprovenExecutor(Unproven, BubblewrapSandboxExecutor):
+    """What the probe attacks."""
 
 
 class _Plan:
@@ -398,11 +353,7 @@ def refuse_failed_start(outcome: Outcome, program: str) -> None:
         SandboxPolicyViolationError: It may not be executed.
         SandboxLaunchError: bwrap or the limit failed.
     """
-    failure = outcome.answer.get("failure")
-    if failure is not None:
-        code = int(failure["errno"])
-        raise SandboxLaunchError(code, os.strerror(code), str(failure["detail"]))
-    note = outcome.answer.get("note", "")
+    note = outcome.note
     if note == "missing":
         raise SandboxCommandNotFoundError(
             2,
@@ -417,15 +368,7 @@ def refuse_failed_start(outcome: Outcome, program: str) -> None:
     if note == "limit":
         raise SandboxLaunchError("the process limit could not be set inside")
     # Without the stub nothing but bwrap's own words tells; the target can forge them.
-    failed = outcome.answer["status"] and outcome.stderr.data.startswith(b"bwrap: ")
+    failed = outcome.status and outcome.stderr.data.startswith(b"bwrap: ")
     if failed and note != "started":
         text = outcome.stderr.data[:500].decode("utf-8", "backslashreplace")
         raise SandboxLaunchError(f"bwrap did not start the target: {text!r}")
-
-
-def _violations(policy: SandboxPolicy, outcome: Outcome) -> Iterator[Violation]:
-    if outcome.timed_out:
-        yield Violation(kind="timeout", detail=f"{policy.timeout_s} s")
-    for name, stream in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
-        if stream.truncated:
-            yield Violation(kind="output", detail=name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import sys
 import time
 from abc import abstractmethod
@@ -16,12 +15,12 @@ from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
 from lazycore.sandbox._guarantees import Guarantee, required_guarantees
 from lazycore.sandbox._linux._client import LauncherHandle
 from lazycore.sandbox._linux._probe import probe_backend
-from lazycore.sandbox._linux._run import OpenRun, Outcome, Run
+from lazycore.sandbox._linux._run import OpenRun, Run
 from lazycore.sandbox._linux._seccomp import build_filter
 from lazycore.sandbox._linux._session_client import NativeSession
 from lazycore.sandbox._linux._target import REPLY_FD
+from lazycore.sandbox._outcome import result_of
 from lazycore.sandbox._preflight import preflight
-from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
 
 if TYPE_CHECKING:
     import socket
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy
+    from lazycore.sandbox._result import SandboxResult
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MACHINE = os.uname().machine
@@ -185,69 +185,17 @@ class NativeExecutor(BaseSandboxExecutor):
             None if policy.timeout_s is None else order.started + policy.timeout_s
         )
         outcome = run.collect(open_run, deadline=deadline)
-        return self._result(request["argv"], policy, outcome, order.started)
-
-    def _result(
-        self, argv: list[str], policy: SandboxPolicy, outcome: Outcome, started: float
-    ) -> SandboxResult:
-        status = outcome.status or 0
-        signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        needed = required_guarantees(policy)
         held = self._held
         if held is None:
-            held = self.probe_for(needed).guarantees
-        return SandboxResult(
-            argv=tuple(argv),
+            held = self.probe_for(required_guarantees(policy)).guarantees
+        return result_of(
+            outcome,
+            policy,
+            argv=tuple(request["argv"]),
             backend=self.name,
-            returncode=None if signalled else os.WEXITSTATUS(status),
-            signal=signalled,
-            stdout=outcome.stdout.data,
-            stderr=outcome.stderr.data,
-            stdout_truncated=outcome.stdout.truncated,
-            stderr_truncated=outcome.stderr.truncated,
-            stdout_total_bytes=outcome.stdout.total_bytes,
-            stderr_total_bytes=outcome.stderr.total_bytes,
-            reply=outcome.reply,
-            reply_truncated=outcome.reply_truncated,
-            timed_out=outcome.timed_out,
-            duration_s=time.monotonic() - started,
-            usage=ResourceUsage(
-                cpu_user_s=outcome.cpu_user_s,
-                cpu_system_s=outcome.cpu_system_s,
-                max_rss_bytes=outcome.max_rss_bytes,
-                processes=outcome.processes,
-            ),
-            violations=tuple(violations(policy, outcome, signalled)),
-            guarantees=held,
-            degraded=needed - held,
-            policy_digest=policy.digest,
+            held=held,
+            started=order.started,
         )
-
-
-def violations(
-    policy: SandboxPolicy, outcome: Outcome, signalled: int | None
-) -> Iterable[Violation]:
-    """List the limits and refusals that the end of a run shows."""
-    if outcome.timed_out:
-        yield Violation(kind="timeout", detail=f"{policy.timeout_s} s")
-    by_signal = {
-        signal.SIGXCPU: ("cpu", f"{policy.limits.cpu_s} s"),
-        signal.SIGXFSZ: ("file-size", f"{policy.limits.file_size_bytes} bytes"),
-        signal.SIGSYS: ("syscall", "a foreign system call interface"),
-    }
-    bounds: dict[str, object] = {
-        "cpu": f"{policy.limits.cpu_s} s",
-        "memory": f"{policy.limits.memory_bytes} bytes",
-        "workspace": f"{policy.limits.workspace_bytes} bytes",
-    }
-    if outcome.limit in bounds:
-        yield Violation(kind=outcome.limit, detail=f"{bounds[outcome.limit]}")
-    elif signalled in by_signal:
-        kind, detail = by_signal[signal.Signals(signalled)]
-        yield Violation(kind=kind, detail=detail)
-    for name, stream in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
-        if stream.truncated:
-            yield Violation(kind="output", detail=name)
 
 
 def base_request(

@@ -8,7 +8,6 @@ import os
 import select
 import signal
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lazycore.sandbox._errors import SandboxError, SandboxLostError
@@ -17,7 +16,9 @@ from lazycore.sandbox._linux._request import (
     Request,
     send_request,
 )
-from lazycore.sandbox._output import Captured, HeadTail
+from lazycore.sandbox._outcome import Outcome
+from lazycore.sandbox._output import HeadTail
+from lazycore.sandbox._result import ResourceUsage
 
 if TYPE_CHECKING:
     import socket
@@ -31,23 +32,6 @@ OpenRun: TypeAlias = (
 _KILL_GRACE_S = 2.0
 _DEATH_GRACE_S = 20.0
 _CHUNK_BYTES = 1 << 16
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What the supervisor and the pipes handed back."""
-
-    status: int | None = None
-    cpu_user_s: float = 0.0
-    cpu_system_s: float = 0.0
-    max_rss_bytes: int = 0
-    processes: int = 0
-    limit: str = ""
-    timed_out: bool = False
-    stdout: Captured = field(default_factory=Captured)
-    stderr: Captured = field(default_factory=Captured)
-    reply: bytes | None = None
-    reply_truncated: bool = False
 
 
 class _Reply:
@@ -243,32 +227,32 @@ class Run:
             self._writer = -1
 
     def _outcome(self, *, timed_out: bool) -> Outcome:
-        outcome = Outcome(
-            timed_out=timed_out,
-            stdout=self._stdout.captured(),
-            stderr=self._stderr.captured(),
-        )
-        if self._reply is not None:
-            outcome.reply = bytes(self._reply.data)
-            outcome.reply_truncated = self._reply.truncated
         answer = self._parse_answer()
-        if answer is None:
-            if timed_out:
-                outcome.status = signal.SIGKILL
-                return outcome
+        if answer is None and not timed_out:
             raise SandboxLostError(
                 "the sandbox was killed from outside while the target ran, and the "
                 "run with it; the result is lost"
             )
-        if "error" in answer:
+        if answer is not None and "error" in answer:
             raise failure(answer["error"])
-        outcome.status = int(answer["status"])
-        outcome.cpu_user_s = float(answer["cpu_user_s"])
-        outcome.cpu_system_s = float(answer["cpu_system_s"])
-        outcome.max_rss_bytes = int(answer["max_rss_bytes"])
-        outcome.processes = int(answer["processes"])
-        outcome.limit = str(answer["limit"] or "")
-        return outcome
+        # A supervisor that had to be killed as well says nothing.
+        told = {"status": signal.SIGKILL} if answer is None else answer
+        reply = self._reply
+        return Outcome(
+            status=int(told["status"]),
+            stdout=self._stdout.captured(),
+            stderr=self._stderr.captured(),
+            reply=None if reply is None else bytes(reply.data),
+            reply_truncated=reply is not None and reply.truncated,
+            timed_out=timed_out,
+            usage=ResourceUsage(
+                cpu_user_s=float(told.get("cpu_user_s", 0)),
+                cpu_system_s=float(told.get("cpu_system_s", 0)),
+                max_rss_bytes=int(told.get("max_rss_bytes", 0)),
+                processes=int(told.get("processes", 0)),
+            ),
+            limit=str(told.get("limit") or ""),
+        )
 
     def _parse_answer(self) -> dict[str, Any] | None:
         if not self._heard.endswith(b"\n"):

@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import time
 from typing import TYPE_CHECKING, ClassVar
 
 from lazycore.sandbox._errors import (
@@ -22,24 +20,23 @@ from lazycore.sandbox._errors import (
     SandboxLaunchError,
     SandboxPolicyViolationError,
 )
-from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
-from lazycore.sandbox._guarantees import (
-    BackendReport,
-    Guarantee,
-    required_guarantees,
+from lazycore.sandbox._executor import (
+    REPLY_VARIABLE,
+    BaseSandboxExecutor,
+    Unproven,
 )
+from lazycore.sandbox._guarantees import BackendReport
 from lazycore.sandbox._macos._probe import probe_seatbelt
 from lazycore.sandbox._macos._profile import Grants, build_profile
 from lazycore.sandbox._monitor import REPLY_FD
-from lazycore.sandbox._monitored import Outcome, Target
+from lazycore.sandbox._monitored import Target
+from lazycore.sandbox._outcome import Outcome, result_of
 from lazycore.sandbox._policy import is_within
-from lazycore.sandbox._result import ResourceUsage, SandboxResult, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy, PinnedPath
+    from lazycore.sandbox._result import SandboxResult
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
 DEFAULT_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -122,55 +119,19 @@ class SeatbeltSandboxExecutor(BaseSandboxExecutor):
             )
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        return self._result(argv, policy, outcome, started)
-
-    def _result(
-        self,
-        argv: tuple[str, ...],
-        policy: SandboxPolicy,
-        outcome: Outcome,
-        started: float,
-    ) -> SandboxResult:
         refuse_failed_launch(outcome)
-        answer = outcome.answer
-        status = int(answer["status"])
-        signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        held = self.probe().guarantees
-        return SandboxResult(
+        return result_of(
+            outcome,
+            policy,
             argv=argv,
             backend=self.name,
-            returncode=None if signalled else os.WEXITSTATUS(status),
-            signal=signalled,
-            stdout=outcome.stdout.data,
-            stderr=outcome.stderr.data,
-            stdout_truncated=outcome.stdout.truncated,
-            stderr_truncated=outcome.stderr.truncated,
-            stdout_total_bytes=outcome.stdout.total_bytes,
-            stderr_total_bytes=outcome.stderr.total_bytes,
-            reply=outcome.reply,
-            reply_truncated=outcome.reply_truncated,
-            timed_out=outcome.timed_out,
-            duration_s=time.monotonic() - started,
-            usage=ResourceUsage(
-                cpu_user_s=answer["cpu_user_s"],
-                cpu_system_s=answer["cpu_system_s"],
-                max_rss_bytes=answer["max_rss_bytes"],
-            ),
-            violations=tuple(violations(policy, outcome, signalled)),
-            guarantees=held,
-            degraded=required_guarantees(policy) - held,
-            policy_digest=policy.digest,
+            held=self.probe().guarantees,
+            started=started,
         )
 
 
-class _UnprovenExecutor(SeatbeltSandboxExecutor):
-    """What the probe attacks: the same engine before anything is known of it."""
-
-    @classmethod
-    def probe(cls) -> BackendReport:
-        return BackendReport(
-            backend=cls.name, available=True, guarantees=frozenset(Guarantee)
-        )
+class _UnprovenExecutor(Unproven, SeatbeltSandboxExecutor):
+    """What the probe attacks."""
 
 
 def grants_of(checked: CheckedPolicy, scratch: str) -> Grants:
@@ -254,31 +215,9 @@ def refuse_failed_launch(outcome: Outcome) -> None:
     Raises:
         SandboxLaunchError: a step before it failed.
     """
-    failure = outcome.answer.get("failure")
-    if failure is not None:
-        code = int(failure["errno"])
-        raise SandboxLaunchError(code, os.strerror(code), str(failure["detail"]))
-    status = int(outcome.answer["status"])
+    status = outcome.status
     # sysexits(3): usage, data and system errors of sandbox-exec itself.
     failed = os.WIFEXITED(status) and os.WEXITSTATUS(status) in {64, 65, 71}
     if failed and outcome.stderr.data.startswith(b"sandbox-exec:"):
         text = outcome.stderr.data[:500].decode("utf-8", "backslashreplace")
         raise SandboxLaunchError(f"sandbox-exec did not start the target: {text!r}")
-
-
-def violations(
-    policy: SandboxPolicy, outcome: Outcome, signalled: int | None
-) -> Iterable[Violation]:
-    """List the limits that the end of a run shows."""
-    if outcome.timed_out:
-        yield Violation(kind="timeout", detail=f"{policy.timeout_s} s")
-    if outcome.answer["crowded"]:
-        yield Violation(kind="processes", detail=f"{policy.limits.processes}")
-    if signalled == signal.SIGXCPU:
-        yield Violation(kind="cpu", detail=f"{policy.limits.cpu_s} s")
-    if signalled == signal.SIGXFSZ:
-        detail = f"{policy.limits.file_size_bytes} bytes"
-        yield Violation(kind="file-size", detail=detail)
-    for name, stream in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
-        if stream.truncated:
-            yield Violation(kind="output", detail=name)
