@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -336,6 +337,10 @@ def plant_bytecode(helper: Path, value: int) -> Path:
     cache = Path(importlib.util.cache_from_source(str(helper)))
     py_compile.compile(str(forged), cfile=str(cache), doraise=True)
     forged.unlink()
+    # Python itself takes it for the module's own.
+    code = SourceFileLoader("helper", str(helper)).get_code("helper")
+    assert code is not None
+    assert value in code.co_consts[0].co_consts
     return cache
 
 

@@ -95,7 +95,7 @@ def pin_standard_library() -> str:
         names[:] = sorted(name for name in names if name not in _SKIPPED)
         for name in sorted(files):
             path = Path(folder, name)
-            if path.is_file() and not name.endswith(".pyc"):
+            if path.is_file():
                 rows.append([path.relative_to(root).as_posix(), hash_file(path)])
     return digest(rows)
 
