@@ -85,17 +85,22 @@ class _Lock:
         """Return the uses for which a marker may hold: base, extras, groups."""
         marker = Marker.parse(text)
         place = self.environment
+        extras = (*marker.mentioned("extras"), *marker.mentioned("extra"))
+        groups = marker.mentioned("dependency_groups")
         uses = [base] if marker.may_hold(environment=place) else []
         uses += [
             self.of_extra(name)
-            for name in (*marker.mentioned("extras"), *marker.mentioned("extra"))
+            for name in extras
             if marker.may_hold(extras=(name,), environment=place)
         ]
         uses += [
             self.of_group(name)
-            for name in marker.mentioned("dependency_groups")
+            for name in groups
             if marker.may_hold(groups=(name,), environment=place)
         ]
+        if not uses and marker.may_hold(extras=None, groups=None, environment=place):
+            # Only several together ask for it: it is used as any of them is.
+            uses = [*map(self.of_extra, extras), *map(self.of_group, groups)] or [base]
         return uses
 
     def pylock(self, row: dict[str, Any]) -> list[Usage]:
@@ -193,6 +198,11 @@ def _check_version(place: Path, version: object) -> None:
 
 
 def _is_own_folder(row: dict[str, Any]) -> bool:
-    """Tell whether a row is the project itself: an editable folder beside the lock."""
+    """Tell whether a row is the project itself.
+
+    It is an editable folder or, as pip writes it, the folder of the lock.
+    """
     folder = row.get("directory")
-    return isinstance(folder, dict) and folder.get("editable") is True
+    if not isinstance(folder, dict):
+        return False
+    return folder.get("editable") is True or folder.get("path") in {".", "./"}

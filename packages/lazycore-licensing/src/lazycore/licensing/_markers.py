@@ -98,15 +98,15 @@ class Marker:
     def may_hold(
         self,
         *,
-        extras: tuple[str, ...] = (),
-        groups: tuple[str, ...] = (),
+        extras: tuple[str, ...] | None = (),
+        groups: tuple[str, ...] | None = (),
         environment: Mapping[str, str] | None = None,
     ) -> bool:
         """Tell whether the marker holds for some environment, or for the given one.
 
         Args:
-            extras: Extras that are asked for, in normal form.
-            groups: Dependency groups that are asked for, in normal form.
+            extras: Extras that are asked for, in normal form; None for any.
+            groups: Dependency groups that are asked for, likewise.
             environment: Values of the other variables; None for any environment.
 
         Raises:
@@ -165,7 +165,7 @@ class _Postfix:
 
 
 def _fault(text: str) -> SourceError:
-    return SourceError(f"{text:.80!r} is no environment marker")
+    return SourceError(f"{text[:80]!r} is no environment marker")
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -198,15 +198,14 @@ def _atom(kind: str, value: str, tokens: Iterator[tuple[str, str]], text: str) -
 
 def _holds(
     atom: Atom,
-    extras: tuple[str, ...],
-    groups: tuple[str, ...],
+    extras: tuple[str, ...] | None,
+    groups: tuple[str, ...] | None,
     environment: Mapping[str, str] | None,
 ) -> bool:
-    if atom.name in _SETS:
-        asked = extras if atom.name == "extras" else groups
-        return (normal(atom.text) in asked) == (atom.operator == "in")
-    if atom.name == "extra":
-        return (normal(atom.text) in extras) == (atom.operator in {"==", "==="})
+    if atom.name in {*_SETS, "extra"}:
+        asked = groups if atom.name == "dependency_groups" else extras
+        wanted = atom.operator in {"in", "==", "==="}
+        return asked is None or (normal(atom.text) in asked) == wanted
     if environment is None:
         return True
     try:

@@ -34,6 +34,8 @@ _EXACT: Final = re.compile(r"={2,3}\s*([^\s,*]+)\s*\Z")
 _WHEEL: Final = re.compile(
     r"([^-/]+)-([^-/]+)(?:-\d[^-/]*)?-[^-/]+-[^-/]+-[^-/]+\.whl\Z"
 )
+_NAMED: Final = re.compile(r"[A-Za-z0-9][\w.-]*\s*(?:\[[^\]]*\])?\s*@")
+_ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
 _OPTION: Final = re.compile(r"(--?[A-Za-z-]+)(?:[=\s]+(.*))?\Z", re.DOTALL)
 
 
@@ -147,7 +149,7 @@ def _package(
 
 def _parts(text: str, line: _Line) -> tuple[str, str, str]:
     """Return name, exact version or nothing, and marker of a requirement."""
-    if "://" in text.partition("@")[0] or text.endswith(".whl"):
+    if not _NAMED.match(text) and ("://" in text or text.endswith(_ARCHIVES)):
         return *_from_url(text, line), ""
     match = _REQUIREMENT.match(text)
     versions = (match["versions"] or "").strip() if match else ""
