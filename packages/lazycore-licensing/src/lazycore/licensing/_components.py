@@ -30,7 +30,8 @@ def stated_license(component: dict[str, Any]) -> Stated:
     that can't be read makes the whole unknown, or its demands would be lost.
     """
     listed = component.get("licenses")
-    entries = [item for item in listed or () if isinstance(item, dict)]
+    rows = listed if isinstance(listed, list) else []
+    entries = [item for item in rows if isinstance(item, dict)]
     concluded = [item for item in entries if _acknowledged(item) == "concluded"]
     others = [item for item in entries if _acknowledged(item) != "concluded"]
     cargo = str(component.get("purl", "")).startswith("pkg:cargo/")

@@ -12,7 +12,8 @@ from lazycore.licensing._expression import normalize
 from lazycore.licensing._findings import Confidence, Evidence, LicenseFinding
 from lazycore.licensing._names import from_names
 from lazycore.licensing._policy import normalize_name
-from lazycore.licensing._sources import Package
+from lazycore.licensing._resolve import resolve
+from lazycore.licensing._sources import Package, metadata_folders
 
 if TYPE_CHECKING:
     import os
@@ -96,7 +97,10 @@ def _components(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def read_conda(path: str | os.PathLike[str]) -> list[Package]:
-    """Read the packages of a conda environment from its ``conda-meta`` folder.
+    """Read the packages of a conda environment, and what pip put beside them.
+
+    Records are read from ``conda-meta``. A distribution in the environment's
+    ``site-packages`` that no record lists is resolved from its own files.
 
     Args:
         path: The environment or its ``conda-meta``.
@@ -119,10 +123,13 @@ def read_conda(path: str | os.PathLike[str]) -> list[Package]:
     if folder.name != "conda-meta":
         folder /= "conda-meta"
     found = []
+    recorded: set[str] = set()
     for place in sorted(folder.glob("*.json")):
         record = _json(place)
         if not isinstance(record, dict) or not _name(record):
             raise SourceError(f"{place}: no record of a conda package")
+        files = record.get("files")
+        recorded.update(map(str, files if isinstance(files, list) else ()))
         stated = str(record.get("license") or "")
         expression = normalize(stated)
         text = str(expression) if expression else from_names(stated)
@@ -133,7 +140,17 @@ def read_conda(path: str | os.PathLike[str]) -> list[Package]:
         found.append(_stated(_name(record), version, text, evidence, ()))
     if not found:
         raise SourceError(f"{folder}: no conda package is recorded there")
-    return sorted(found, key=lambda package: package.name)
+    found += _beside(folder.parent, recorded)
+    return sorted(found, key=lambda package: (package.name, package.version))
+
+
+def _beside(root: Path, recorded: set[str]) -> Iterator[Package]:
+    owned = {file.rpartition("/")[0] for file in recorded}
+    for folder in metadata_folders(root):
+        if folder.relative_to(root).as_posix() not in owned:
+            finding = resolve(folder)
+            name = normalize_name(finding.name or folder.name.split("-")[0])
+            yield Package(name=name, version=finding.version, finding=finding)
 
 
 def _stated(
