@@ -228,7 +228,8 @@ def test_own_code_is_not_called_bundled(make_dist: MakeDist) -> None:
 def test_nested_distributions_and_boms_name_their_licences(make_dist: MakeDist) -> None:
     bom = (
         '{"components": [{"name": "zlib", "licenses": [{"license": {"id": "Zlib"}}]},'
-        ' {"name": "x", "licenses": [{"expression": "MIT/Apache-2.0"}]}, 3]}'
+        ' {"name": "x", "purl": "pkg:cargo/x@1",'
+        ' "licenses": [{"expression": "MIT/Apache-2.0"}]}, 3]}'
     )
     nested = "Name: inner\nLicense: LGPLv3\nLicense-Expression: LGPL-3.0-only\n"
     found = resolve(
