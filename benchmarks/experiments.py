@@ -27,6 +27,7 @@ from lazycore.experiments import (
     verify_run,
 )
 from lazycore.experiments._attempt import CellOutcome
+from lazycore.experiments._blobs import BlobStore
 from lazycore.experiments._canonical import canonical
 from lazycore.experiments._digests import ResultsDigest
 from lazycore.experiments._journal import Journal
@@ -162,6 +163,7 @@ def bookkeeping(place: Path, cells: int, pins: HostPins) -> dict[str, Any]:
             lock=lock,
             snapshot=snapshot,
             journal=journal,
+            blobs=BlobStore(run),
             progress=progress,
             observer=SilentObserver(),
             engine=Instant(lock),

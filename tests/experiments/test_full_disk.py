@@ -25,16 +25,29 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.usefixtures("one_sandbox"), pytest.mark.once]
 
-# A cell's record takes 80 kB: both places below hold one of two.
-BODY = "return Reply({'score': request.parameters['gain']}, output='x' * 40_000)"
+# A cell takes 80 kB, in its record or in blobs: the places below hold one of two.
+BODY = """\
+def kept(unit):
+    return [unit, request.parameters['gain'], 'x' * {size}]
+score = {{'score': request.parameters['gain']}}
+if not request.block:
+    return Reply(score, output=kept(request.unit))
+return Reply(units={{u: Reply(score, output=kept(u)) for u in request.units}})
+"""
 ROOM = 120_000
-# The digest of a run that had all the space it wanted, made once.
-WHOLE: list[str] = []
+IN_RECORDS = (8_000, 5)
+IN_BLOBS = (40_000, 1)
+# The digest of a run that had all the space it wanted, made once for each.
+WHOLE: dict[str, str] = {}
 
 
 @pytest.fixture
-def lock(write_study: Write, make_lock: Make) -> StudyLock:
-    return make_lock(write_study(BODY, units=["u0", "u1"]))
+def lock(
+    write_study: Write, make_lock: Make, request: pytest.FixtureRequest
+) -> StudyLock:
+    size, block = getattr(request, "param", IN_RECORDS)
+    units = [f"u{i}" for i in range(2 * block)]
+    return make_lock(write_study(BODY.format(size=size), units=units, block=block))
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +74,10 @@ def assert_whole(run: Path, lock: StudyLock) -> None:
     record = load_run(run)
     assert record.lock_digest == lock.digest
     assert verify_run(run).findings == ()
-    if not WHOLE:
-        WHOLE.append(run_study(lock, run.with_name("whole")).results_digest)
-    assert [record.results_digest] == WHOLE
+    if lock.digest not in WHOLE:
+        whole = run_study(lock, run.with_name("whole"))
+        WHOLE[lock.digest] = whole.results_digest
+    assert record.results_digest == WHOLE[lock.digest]
 
 
 def stopped(run: Path) -> None:
@@ -74,6 +88,9 @@ def stopped(run: Path) -> None:
     assert (run / "journal.jsonl").read_bytes().endswith(b"\n")
 
 
+@pytest.mark.parametrize(
+    "lock", [IN_RECORDS, IN_BLOBS], ids=["in records", "in blobs"], indirect=True
+)
 def test_a_full_disk_is_told_and_the_run_continues_after_it(
     lock: StudyLock, tmp_path: Path, capsys: Capture
 ) -> None:

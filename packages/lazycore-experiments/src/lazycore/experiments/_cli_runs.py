@@ -53,6 +53,7 @@ def status(options: argparse.Namespace) -> int:
 
 def verify(options: argparse.Namespace) -> int:
     """Check every byte of a run folder."""
+    from lazycore.experiments._terminal import printable
     from lazycore.experiments._verify import verify_run
 
     with counter("verifying", "cells") as progress:
@@ -71,7 +72,7 @@ def verify(options: argparse.Namespace) -> int:
         )
     else:
         for finding in found.findings:
-            print(finding)
+            print(printable(finding))
         print(f"lock    {found.lock_digest}")
         print(f"results {found.results_digest}")
         verdict = "holds" if found.holds else f"{len(found.findings)} findings"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lazycore.experiments._blobs import read_output
 from lazycore.experiments._canonical import freeze, parse
 from lazycore.experiments._digests import ResultsDigest
 from lazycore.experiments._errors import ArtifactError
@@ -75,10 +76,11 @@ class RunRecord:
 
         Raises:
             LookupError: The run has no such cell, arm or unit.
+            ArtifactError: The blob that holds the output is missing or was changed.
         """
         record = self._body(cell)["arms"][arm]
         row = record["units"].get(unit)
-        return None if row is None else row["output"]
+        return None if row is None else read_output(self.path, row)
 
     def order(self, cell: str) -> tuple[str, ...]:
         """Return the arms of a cell in the order they ran.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._arrow import has_arrow, write_parquet
+from lazycore.experiments._blobs import BlobStore
 from lazycore.experiments._blockers import Blocker
 from lazycore.experiments._digests import ResultsDigest
 from lazycore.experiments._engine import LocalEngine
@@ -98,6 +99,7 @@ def run_study(
     """
     source = dict(os.environ if environment is None else environment)
     folder = _open_folder(Path(output))
+    blobs = BlobStore(folder)
     progress = Progress(planned=lock.document["plan"]["cells"], total=ResultsDigest())
 
     def visit(record: Record) -> None:
@@ -106,6 +108,7 @@ def run_study(
         if record.type == "cell":
             progress.total.add(record.body["cell"], leaf_digest(record.body))
             progress.failed += record.body["status"] == "failed"
+            blobs.note(record.body)
 
     with Journal(folder, visit) as journal:
         if (folder / "lock.json").exists():
@@ -126,12 +129,14 @@ def run_study(
             lock=lock,
             snapshot=snapshot,
             journal=journal,
+            blobs=blobs,
             progress=progress,
             observer=observer or SilentObserver(),
             engine=engine or LocalEngine(slots),
         )
         session.run(source)
         snapshot.attest()
+        blobs.sweep()
         _finish(folder, lock, progress, signer)
         return load_run(folder)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from lazycore.experiments._attempt import CellOutcome
+    from lazycore.experiments._blobs import BlobStore
     from lazycore.experiments._digests import ResultsDigest
     from lazycore.experiments._engine import Engine
     from lazycore.experiments._journal import Journal
@@ -58,6 +59,7 @@ class Session:
     lock: StudyLock
     snapshot: Snapshot
     journal: Journal
+    blobs: BlobStore
     progress: Progress
     observer: RunObserver
     engine: Engine
@@ -150,6 +152,7 @@ class Session:
                 self.journal.append("attempt", {**body, "elapsed_s": elapsed_s})
                 failures += failure_rows(study, body, final=False)
         body = cell_body(outcome.cell, outcome.arms)
+        self.blobs.move_out(body)
         self.journal.append("cell", {**body, "elapsed_s": elapsed_s})
         self.progress.total.add(outcome.cell.id, leaf_digest(body))
         self.progress.failed += body["status"] == "failed"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lazycore.experiments._blobs import BLOBS, blob_findings, blobs_of
 from lazycore.experiments._digests import ResultsDigest
 from lazycore.experiments._errors import (
     ArtifactError,
@@ -26,9 +27,19 @@ from lazycore.experiments._tree import read_tree
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lazycore.experiments._journal import Record
+
 __all__ = ["Verification", "verify_run"]
 
-_OWN = {"journal.jsonl", "lock.json", "run.lock", "seal.json", "snapshot", "study"}
+_OWN = {
+    BLOBS,
+    "journal.jsonl",
+    "lock.json",
+    "run.lock",
+    "seal.json",
+    "snapshot",
+    "study",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,19 +137,17 @@ def _verify_journal(
     total = ResultsDigest()
     path = folder / "journal.jsonl"
     count = 0
+    named: dict[str, int] = {}
     try:
         for record in read_journal(path):
             count += 1
-            where = f"{path}: record {record.seq}"
-            if record.type == "session" and record.body.get("lock") != lock.digest:
-                findings.append(f"{where}: belongs to another lock")
-            elif record.type == "cell":
-                problem = _cell_problem(lock, plan, record.body)
-                if problem:
-                    findings.append(f"{where}: {problem}")
+            problem = _record_problem(record, lock, plan, total)
+            if problem:
+                findings.append(f"{path}: record {record.seq}: {problem}")
+            if record.type == "cell":
                 total.add(record.body["cell"], leaf_digest(record.body))
-            elif record.type == "end" and record.body["results"] != total.value():
-                findings.append(f"{where}: states another results digest")
+                for blob in blobs_of(record.body):
+                    named.setdefault(blob, record.seq)
             if progress is not None and count % 500 == 0:
                 progress(count, len(plan))
     except ExperimentError as error:
@@ -147,11 +156,22 @@ def _verify_journal(
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         findings.append(f"{path}: record {count - 1}: malformed body ({error!r})")
         return None, count, False
+    findings += blob_findings(folder, named)
     if len(total) != len(plan):
         findings.append(
             f"{path}: {len(total)} of {len(plan)} cells are finished; continue the run"
         )
     return total.value(), count, len(total) == len(plan)
+
+
+def _record_problem(
+    record: Record, lock: StudyLock, plan: dict[str, Cell], total: ResultsDigest
+) -> str | None:
+    if record.type == "session" and record.body.get("lock") != lock.digest:
+        return "belongs to another lock"
+    if record.type == "end" and record.body["results"] != total.value():
+        return "states another results digest"
+    return _cell_problem(lock, plan, record.body) if record.type == "cell" else None
 
 
 def _cell_problem(
@@ -184,7 +204,7 @@ def _verify_trees(folder: Path, lock: StudyLock, findings: list[str]) -> None:
                 findings.append(f"{root}: missing")
             continue
         try:
-            found = read_tree(root, exclude)
+            found = read_tree(root, exclude, whole=name == "snapshot")
         except ArtifactError as error:
             findings.append(str(error))
             continue
