@@ -49,7 +49,9 @@ def test_a_run_with_every_outcome_is_what_the_schemas_say(run_body: RunBody) -> 
         "    raise AlgorithmFailure('none', 'nothing found')\n"
         "if request.unit == 'u2':\n"
         "    raise RuntimeError('boom')\n"
-        "return Reply({'score': 0.5}, output=[1, None], usage={'model_calls': 2})",
+        "output = [1, None] if request.unit == 'u0' else 'x' * 9_000\n"
+        "return Reply({'score': 0.5}, output=output, usage={'model_calls': 2})",
+        units=["u0", "u1", "u2", "u3"],
         extra="[retries]\nattempts = 2\nclasses = ['crash']",
     )
     read = record.path.joinpath
