@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -17,14 +19,16 @@ from lazycore.sandbox import (
     ResourceLimits,
     SandboxBackendUnavailableError,
     SandboxCommandNotFoundError,
+    SandboxError,
     SandboxLaunchError,
+    SandboxLostError,
     SandboxPolicy,
     SandboxPolicyViolationError,
 )
 from lazycore.sandbox._linux import _bubblewrap as module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.once
@@ -231,6 +235,85 @@ def test_threads_share_an_executor(bubblewrap: BubblewrapSandboxExecutor) -> Non
     for thread in threads:
         thread.join()
     assert sorted(seen) == [b"0\n", b"1\n", b"2\n", b"3\n"]
+
+
+def _processes_with(mark: str) -> list[str]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
+            if f"sleep\0{mark}".encode() in file.read():
+                found.append(name)
+    return found
+
+
+def _wait_for(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 20
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()
+
+
+@pytest.mark.usefixtures("bubblewrap")
+def test_closing_ends_what_still_runs_and_refuses_more() -> None:
+    mark = f"60.{os.getpid()}1"
+    executor = BubblewrapSandboxExecutor(allow_degraded=_DEGRADED)
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            argv = ["sh", "-c", f"setsid sleep {mark} & sleep {mark}"]
+            executor.run_command(argv, SandboxPolicy())
+        except SandboxError as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert _wait_for(lambda: len(_processes_with(mark)) == 4)
+    executor.close()
+    assert not _processes_with(mark)
+    for thread in threads:
+        thread.join(20)
+    assert [type(error) for error in raised] == [SandboxLostError] * 2
+    with pytest.raises(SandboxError, match="closed"):
+        executor.run_command(["true"], SandboxPolicy())
+
+
+@pytest.mark.parametrize("end", ["timeout", "kill"])
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_forked_copy_of_the_caller_keeps_no_run_alive(end: str) -> None:
+    mark = f"60.{os.getpid()}2"
+    script = f"""
+import os, signal, sys, threading, time
+from lazycore.sandbox import *
+executor = BubblewrapSandboxExecutor(allow_degraded=frozenset(Guarantee))
+policy = SandboxPolicy(timeout_s=60 if sys.argv[1] == "kill" else 1.5)
+run = threading.Thread(
+    target=lambda: print(executor.run_command(["sleep", "{mark}"], policy).timed_out))
+run.start()
+while "sleep" not in os.popen("ps -eo args | grep '^sleep {mark}'").read():
+    time.sleep(0.01)
+copy = os.fork()
+if not copy:
+    time.sleep(40)
+    os._exit(0)
+if sys.argv[1] == "kill":
+    print(copy, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+run.join()
+os.kill(copy, signal.SIGKILL)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script, end], stdout=subprocess.PIPE, text=True
+    ) as caller:
+        assert caller.stdout is not None
+        told = caller.stdout.readline().strip()
+        caller.wait(30)
+    assert _wait_for(lambda: not _processes_with(mark))
+    if end == "kill":
+        os.kill(int(told), signal.SIGKILL)
+    else:
+        assert told == "True"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from lazycore.sandbox import (
     SandboxTimeoutError,
 )
 from lazycore.sandbox._linux._native import NativeExecutor
+from lazycore.sandbox._linux._session_client import NativeSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -283,8 +284,10 @@ def test_the_async_twins_await(executor: BaseSandboxExecutor) -> None:
 
 def test_a_killed_server_makes_the_call_raise(executor: BaseSandboxExecutor) -> None:
     with SandboxSession(SandboxPolicy(), executor) as session:
-        signal.pidfd_send_signal(session._native._pidfd, signal.SIGKILL)
-        select.select([session._native._pidfd], [], [], 10)
+        server = session._engine
+        assert isinstance(server, NativeSession)
+        signal.pidfd_send_signal(server._pidfd, signal.SIGKILL)
+        select.select([server._pidfd], [], [], 10)
         with pytest.raises(SandboxLostError):
             session.run_callable(abs, -1)
 

@@ -132,14 +132,37 @@ def run_callable(
 ) -> SandboxResult:
     """Call `fn` in a fresh interpreter under `executor`, over its run_command."""
     call = pack(fn, args, kwargs)
-    described = call.description() | {"reply_fd": 3, "path": list(sys.path)}
-    result = executor.run_command(
+    return finish(call, run_fresh(executor, call, policy))
+
+
+def run_fresh(
+    executor: BaseSandboxExecutor,
+    call: Call,
+    policy: SandboxPolicy,
+    *,
+    preload: Sequence[str] = (),
+    path: Sequence[str] = (),
+) -> SandboxResult:
+    """Make a packed call in a fresh interpreter; `finish` reads its reply.
+
+    Args:
+        executor: The backend.
+        call: The call.
+        policy: What it may do.
+        preload: Modules that the interpreter imports first.
+        path: Directories put before this process's own `sys.path`.
+    """
+    described = call.description() | {
+        "reply_fd": 3,
+        "path": [*path, *sys.path],
+        "preload": list(preload),
+    }
+    return executor.run_command(
         [sys.executable, "-I", "-B", "-c", _BOOT, _HOME],
         policy,
         input=pickle.dumps(described),
         reply_limit_bytes=VALUE_LIMIT_BYTES,
     )
-    return finish(call, result)
 
 
 def finish(call: Call, result: SandboxResult) -> SandboxResult:

@@ -5,6 +5,7 @@ The payload comes from the trusted side. What goes back is data only.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import sys
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from lazycore.sandbox import _frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 MAIN_ALIAS = "__mp_main__"
 """The name multiprocessing gives a re-imported main module: guards hold there."""
@@ -27,12 +28,13 @@ def call(
     limit_bytes: int,
     main_path: str | None,
     reply_fd: int,
+    preload: Sequence[str] = (),
 ) -> NoReturn:
     """Make one call, answer on `reply_fd`, end the process; never returns."""
     status = 1
     try:
         try:
-            value = _load(payload, main_path)()
+            value = _load(payload, main_path, preload)()
             frame = _frames.encode(value, nonce=nonce, limit_bytes=limit_bytes)
             status = 0
         except BaseException as error:  # noqa: BLE001 - every end is reported
@@ -46,17 +48,25 @@ def call(
         os._exit(status)
 
 
-def _load(payload: bytes, main_path: str | None) -> Callable[[], object]:
+def _load(
+    payload: bytes, main_path: str | None, preload: Sequence[str]
+) -> Callable[[], object]:
     if main_path is not None:
         _import_main(main_path)
     try:
-        function, args, kwargs = pickle.loads(payload)  # noqa: S301 - the trusted caller's
+        return _unpack(payload, preload)
     except ImportError:
         # Import hooks that site-packages installs through .pth files.
         import site
 
         site.main()
-        function, args, kwargs = pickle.loads(payload)  # noqa: S301 - the trusted caller's
+        return _unpack(payload, preload)
+
+
+def _unpack(payload: bytes, preload: Sequence[str]) -> Callable[[], object]:
+    for name in preload:
+        importlib.import_module(name)
+    function, args, kwargs = pickle.loads(payload)  # noqa: S301 - the trusted caller's
     return partial(function, *args, **kwargs)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from lazycore.sandbox._errors import SandboxBackendUnavailableError
 from lazycore.sandbox._guarantees import BackendReport, Guarantee, required_guarantees
@@ -17,11 +18,41 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from lazycore.sandbox._callables import Call
     from lazycore.sandbox._preflight import CheckedPolicy
     from lazycore.sandbox._result import SandboxResult
 
 REPLY_VARIABLE = "LAZYCORE_REPLY_FD"
 """Environment variable that names the reply descriptor inside the sandbox."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What one run needs beside its policy.
+
+    Attributes:
+        started: When the caller asked, as time.monotonic() counts.
+        input_bytes: What the target reads on stdin.
+        reply_limit_bytes: How much of the reply pipe is kept; None makes no pipe.
+        call: The call to make, None for a command.
+        path: Directories put first on a call's `sys.path`.
+    """
+
+    started: float
+    input_bytes: bytes | None = None
+    reply_limit_bytes: int | None = None
+    call: Call | None = None
+    path: tuple[str, ...] = ()
+
+
+class Session(Protocol):
+    """What `SandboxSession` asks of a backend: runs under a policy that it holds."""
+
+    def run(self, argv: tuple[str, ...], order: Order) -> SandboxResult:
+        """Run one order; a call's reply is read by `_callables.finish`."""
+
+    def close(self) -> None:
+        """End whatever still runs; closing twice is harmless."""
 
 
 class BaseSandboxExecutor(ABC):
@@ -204,6 +235,19 @@ class BaseSandboxExecutor(ABC):
         import asyncio
 
         return await asyncio.to_thread(self.run_callable, fn, policy, args, kwargs)
+
+    def open_session(
+        self, policy: SandboxPolicy, *, preload: Sequence[str], path: Sequence[str]
+    ) -> Session:
+        """Start what `SandboxSession` runs on; here a new interpreter per call."""
+        from lazycore.sandbox._fresh_session import FreshSession
+
+        own = type(self)(allow_degraded=self.allow_degraded)
+        try:
+            return FreshSession(own, policy, preload=preload, path=path)
+        except BaseException:
+            own.close()
+            raise
 
     def close(self) -> None:  # noqa: B027 - a backend without processes has none
         """Kill what still runs and release processes and descriptors."""

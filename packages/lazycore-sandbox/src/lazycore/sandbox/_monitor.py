@@ -85,7 +85,7 @@ def _read_exactly(fd: int, size: int) -> bytes:
 
 def main() -> NoReturn:
     """Run one target; the descriptors' numbers are the arguments."""
-    control, report, reply = (int(word) for word in sys.argv[2:5])
+    control, report, reply, caller = (int(word) for word in sys.argv[2:6])
     config = _read_config(control)
     if sys.platform == "linux":
         _adopt_orphans()
@@ -98,7 +98,7 @@ def main() -> NoReturn:
         os.dup2(null, fd)
     if reply >= 0:
         os.close(reply)
-    answer = _watch(config, control, child)
+    answer = _watch(config, control, child, caller)
     if note >= 0:
         answer["note"] = os.pread(note, 100, 0).decode("ascii", "replace").strip()
     os.write(report, json.dumps(answer).encode("ascii") + b"\n")
@@ -178,7 +178,9 @@ def _limit(limits: dict[str, int | None]) -> None:
             resource.setrlimit(which, (low, low))
 
 
-def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object]:
+def _watch(
+    config: dict[str, Any], control: int, child: int, caller: int
+) -> dict[str, object]:
     keeper = _keeper(config, child)
     most: int | None = config["max_processes"]
     crowded = False
@@ -187,7 +189,7 @@ def _watch(config: dict[str, Any], control: int, child: int) -> dict[str, object
         told, _, _ = select.select([control], [], [], _TICK_S)
         if most is not None and len(keeper.pids()) > most:
             crowded = True
-        if told or crowded:
+        if told or crowded or os.getppid() != caller:
             # The group first: it takes the leader, which the sweep may miss while
             # it has not applied its profile yet.
             GroupKeeper(child).kill()

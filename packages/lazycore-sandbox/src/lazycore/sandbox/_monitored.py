@@ -8,6 +8,7 @@ import os
 import selectors
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,15 @@ class Target:
         self._reply_truncated = False
         self._report = bytearray()
         self._pump = selectors.DefaultSelector()
+        self._lock = threading.Lock()
         self._control = -1
+        self._aborted = False
+
+    def abort(self) -> None:
+        """End the run from another thread; `run` then raises."""
+        with self._lock:
+            self._aborted = True
+        self._hang_up()
 
     def run(self, config: Mapping[str, object], *, deadline: float | None) -> Outcome:
         """Run the target of `config` to its end.
@@ -74,8 +83,10 @@ class Target:
     def _start(self, config: Mapping[str, object]) -> subprocess.Popen[bytes]:
         theirs: list[int] = []
         try:
-            control, self._control = os.pipe()
+            control, ours = os.pipe()
             theirs.append(control)
+            with self._lock:
+                self._control = ours
             report = self._reader(self._report.extend, theirs)
             reply = -1 if self._reply is None else self._reader(self._keep, theirs)
             numbers = [str(fd) for fd in (control, report, reply)]
@@ -90,7 +101,7 @@ class Target:
             monitor = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", "-B"),
-                    *("-c", _BOOT, _ROOT, *numbers),
+                    *("-c", _BOOT, _ROOT, *numbers, str(os.getpid())),
                 ],
                 stdin=stdin,
                 stdout=out,
@@ -109,8 +120,12 @@ class Target:
         finally:
             for fd in theirs:
                 os.close(fd)
-        with contextlib.suppress(BrokenPipeError):
-            write_config(self._control, config)
+        # As long as the lock is held nobody closes the descriptor.
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            if not self._aborted:
+                write_config(self._control, config)
+        if self._aborted:
+            self._hang_up()
         return monitor
 
     def _reader(self, sink: Callable[[bytes], object], theirs: list[int]) -> int:
@@ -172,9 +187,14 @@ class Target:
         return False
 
     def _hang_up(self) -> None:
-        if self._control >= 0:
-            os.close(self._control)
-            self._control = -1
+        with self._lock:
+            control, self._control = self._control, -1
+        if control >= 0:
+            # A word, not the end of the pipe alone: a forked copy of this process
+            # may hold the other end of it as well.
+            with contextlib.suppress(OSError):
+                os.write(control, b"k")
+            os.close(control)
 
     def _end(self, monitor: subprocess.Popen[bytes]) -> None:
         self._hang_up()
@@ -196,6 +216,8 @@ class Target:
         answer: dict[str, Any] = {}
         for line in bytes(self._report).splitlines():
             answer |= json.loads(line)
+        if self._aborted:
+            raise SandboxLostError("the executor was closed while the target ran")
         if "status" not in answer:
             raise SandboxLostError(
                 "the monitor of the sandbox was killed while the target ran"

@@ -7,9 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._callables import VALUE_LIMIT_BYTES, finish, pack
-from lazycore.sandbox._errors import SandboxError
-from lazycore.sandbox._executor import check_argv, check_run_options
-from lazycore.sandbox._linux._native import NativeExecutor, Order
+from lazycore.sandbox._executor import Order, check_argv, check_run_options
 from lazycore.sandbox._select import get_default_executor
 
 if TYPE_CHECKING:
@@ -22,15 +20,6 @@ if TYPE_CHECKING:
     from lazycore.sandbox._result import SandboxResult
 
 
-def _native(executor: BaseSandboxExecutor) -> NativeExecutor:
-    if isinstance(executor, NativeExecutor):
-        return executor
-    raise SandboxError(
-        f"the backend {executor.name} has no warm sessions; call "
-        "executor.run_callable for each call instead"
-    )
-
-
 class SandboxSession:
     """Keep a warm interpreter under one policy and run calls in children of it.
 
@@ -38,6 +27,10 @@ class SandboxSession:
     Each call runs in a fresh child with namespaces, scratch space and limits of its
     own: calls cannot see, signal or trace each other or the server, and nothing of
     one call is left for the next but what it wrote to the policy's write paths.
+
+    Bubblewrap and Seatbelt let nobody inside make the next sandbox. There each call
+    gets a sandbox and an interpreter of its own, which imports `preload` first: the
+    same isolation, without the warmth. `executor.name` tells which one runs.
 
     A session may be shared between threads. Children share the server's random
     state, numpy's legacy generator included: seed in the call.
@@ -75,7 +68,7 @@ class SandboxSession:
         owned = executor is None
         chosen = get_default_executor(policy) if executor is None else executor
         try:
-            self._native = _native(chosen).open_session(
+            self._engine = chosen.open_session(
                 policy, preload=preload, path=[os.fspath(entry) for entry in path]
             )
         except BaseException:
@@ -113,7 +106,7 @@ class SandboxSession:
         order = Order(
             started=started, input_bytes=data, reply_limit_bytes=reply_limit_bytes
         )
-        return self._native.run(words, order)
+        return self._engine.run(words, order)
 
     def run_callable(
         self, fn: Callable[..., object], *args: object, **kwargs: object
@@ -135,7 +128,7 @@ class SandboxSession:
             call=call,
             path=self._path,
         )
-        return finish(call, self._native.run((call.name,), order))
+        return finish(call, self._engine.run((call.name,), order))
 
     async def arun_command(
         self,
@@ -161,7 +154,7 @@ class SandboxSession:
 
     def close(self) -> None:
         """End the server and whatever still runs; closing twice is harmless."""
-        self._native.close()
+        self._engine.close()
         if self._owned:
             self._executor.close()
 

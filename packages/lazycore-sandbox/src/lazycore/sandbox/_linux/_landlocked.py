@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._landlock import DEVICE, EXECUTE, READ, READ_FILE, WRITE
 from lazycore.sandbox._linux._launcher import NO_NAMESPACES
-from lazycore.sandbox._linux._native import NativeExecutor, Order, base_request
+from lazycore.sandbox._linux._native import NativeExecutor, base_request
 from lazycore.sandbox._linux._plan import split_links
 from lazycore.sandbox._linux._remove import remove_tree
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from lazycore.sandbox._executor import Order
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy

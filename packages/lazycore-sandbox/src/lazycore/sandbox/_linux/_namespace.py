@@ -11,12 +11,13 @@ from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._exec_list import library_steps, run_steps
 from lazycore.sandbox._linux._launcher import HOST_NETWORK, ISOLATED
 from lazycore.sandbox._linux._mounts import KEY_NAMES, PROC_SECRETS
-from lazycore.sandbox._linux._native import NativeExecutor, Order, base_request
+from lazycore.sandbox._linux._native import NativeExecutor, base_request
 from lazycore.sandbox._linux._plan import policy_binds, split_links
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from lazycore.sandbox._executor import Order
     from lazycore.sandbox._linux._plan import Bind, Link
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy

@@ -7,11 +7,10 @@ import os
 import sys
 import time
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._callables import VALUE_LIMIT_BYTES, finish, pack
-from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor
+from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor, Order
 from lazycore.sandbox._guarantees import Guarantee, required_guarantees
 from lazycore.sandbox._linux._client import LauncherHandle
 from lazycore.sandbox._linux._probe import probe_backend
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Self
 
-    from lazycore.sandbox._callables import Call
     from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._policy import SandboxPolicy
@@ -37,17 +35,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MACHINE = os.uname().machine
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What one run needs beside its policy."""
-
-    started: float
-    input_bytes: bytes | None = None
-    reply_limit_bytes: int | None = None
-    call: Call | None = None
-    path: tuple[str, ...] = ()
 
 
 class NativeExecutor(BaseSandboxExecutor):

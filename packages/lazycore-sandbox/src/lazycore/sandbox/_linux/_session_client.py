@@ -18,6 +18,7 @@ from lazycore.sandbox._errors import (
     SandboxLostError,
     SandboxTimeoutError,
 )
+from lazycore.sandbox._executor import Order
 from lazycore.sandbox._linux._client import first_answer
 from lazycore.sandbox._linux._exec_list import RUN
 from lazycore.sandbox._linux._failures import failure
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lazycore.sandbox._linux._client import LauncherHandle
-    from lazycore.sandbox._linux._native import NativeExecutor, Order
+    from lazycore.sandbox._linux._native import NativeExecutor
     from lazycore.sandbox._linux._plan import Bind
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._preflight import CheckedPolicy
@@ -54,8 +55,6 @@ class NativeSession:
         preload: Sequence[str],
         path: Sequence[str],
     ) -> None:
-        from lazycore.sandbox._linux._native import Order
-
         self._executor = executor
         self._checked = checked
         self._path = tuple(path)

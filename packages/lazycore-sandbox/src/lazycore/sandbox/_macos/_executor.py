@@ -7,7 +7,6 @@ from its guarantees.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import sys
@@ -20,16 +19,12 @@ from lazycore.sandbox._errors import (
     SandboxLaunchError,
     SandboxPolicyViolationError,
 )
-from lazycore.sandbox._executor import (
-    REPLY_VARIABLE,
-    BaseSandboxExecutor,
-    Unproven,
-)
+from lazycore.sandbox._executor import REPLY_VARIABLE, Unproven
 from lazycore.sandbox._guarantees import BackendReport
 from lazycore.sandbox._macos._probe import probe_seatbelt
 from lazycore.sandbox._macos._profile import Grants, build_profile
 from lazycore.sandbox._monitor import REPLY_FD
-from lazycore.sandbox._monitored import Target
+from lazycore.sandbox._monitored_executor import MonitoredExecutor
 from lazycore.sandbox._outcome import Outcome, result_of
 from lazycore.sandbox._policy import is_within
 
@@ -44,7 +39,7 @@ _F_GETPATH = 50  # macOS fcntl(2): the path as the kernel spells it
 _SYSTEM: str = sys.platform
 
 
-class SeatbeltSandboxExecutor(BaseSandboxExecutor):
+class SeatbeltSandboxExecutor(MonitoredExecutor):
     """Run targets under `sandbox-exec` with a profile made from the policy.
 
     No macOS kernel has run this backend in this release. On other systems
@@ -90,13 +85,7 @@ class SeatbeltSandboxExecutor(BaseSandboxExecutor):
             grants = grants_of(checked, scratch)
             env = environment(policy, scratch, reply=reply_limit_bytes is not None)
             program = find_program(argv[0], grants, env["PATH"])
-            target = Target(
-                output_bytes=policy.limits.output_bytes,
-                input_bytes=input_bytes,
-                reply_limit=reply_limit_bytes,
-            )
-            limits = policy.limits
-            outcome = target.run(
+            outcome = self.run_monitored(
                 {
                     "argv": [
                         SANDBOX_EXEC,
@@ -108,14 +97,12 @@ class SeatbeltSandboxExecutor(BaseSandboxExecutor):
                     "cwd": policy.cwd or scratch,
                     "scratch": scratch,
                     "mark": grants.mark,
-                    "max_processes": limits.processes,
-                    "limits": {
-                        "open_files": limits.open_files,
-                        "file_size_bytes": limits.file_size_bytes,
-                        "cpu_s": limits.cpu_s and math.ceil(limits.cpu_s),
-                    },
+                    "max_processes": policy.limits.processes,
                 },
-                deadline=policy.timeout_s and started + policy.timeout_s,
+                policy,
+                input_bytes=input_bytes,
+                reply_limit_bytes=reply_limit_bytes,
+                started=started,
             )
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
