@@ -112,8 +112,9 @@ def export(series: Any, *, views: bool = True) -> Any:
         if hasattr(pl, "CompatLevel"):
             level = pl.CompatLevel
             wanted = level.newest() if views else level.oldest()
-            return frame.to_arrow(compat_level=wanted).column(0)
-        return frame.to_arrow(future=views).column(0)  # Polars 1.0
+            found = frame.to_arrow(compat_level=wanted).column(0)
+        else:
+            found = frame.to_arrow(future=views).column(0)  # Polars 1.0
     except BaseException as error:
         if isinstance(error, MemoryError) or not (
             isinstance(error, Exception) or is_panic(error)
@@ -125,6 +126,35 @@ def export(series: Any, *, views: bool = True) -> Any:
             f"{series.dtype}: {cause(error)}; {_export_fix(series.dtype)}"
         )
         raise UnsupportedArrowTypeError(message) from error
+    if not _faithful(series.dtype, found.type):
+        message = (
+            f"Polars {pl.__version__} exports column {series.name!r} of type "
+            f"{series.dtype} as {found.type}: codes and times would lose their "
+            "meaning; upgrade Polars"
+        )
+        raise UnsupportedArrowTypeError(message)
+    return found
+
+
+def _faithful(dtype: Any, kind: Any) -> bool:
+    """Tell whether an export kept what values mean.
+
+    Polars 1.0 hands out the bare codes of categories and the bare counts of times
+    where they lie in an Array.
+    """
+    pl, types = library("polars"), library("pyarrow").types
+    if isinstance(dtype, pl.List | pl.Array):
+        return hasattr(kind, "value_type") and _faithful(dtype.inner, kind.value_type)
+    if isinstance(dtype, pl.Struct):
+        return types.is_struct(kind) and all(
+            _faithful(part.dtype, kind.field(k).type)
+            for k, part in enumerate(dtype.fields)
+        )
+    if isinstance(dtype, pl.Categorical | pl.Enum):
+        return bool(types.is_dictionary(kind))
+    if dtype.is_temporal():
+        return bool(types.is_temporal(kind))
+    return True
 
 
 def _dtypes(dtype: Any) -> Iterator[Any]:

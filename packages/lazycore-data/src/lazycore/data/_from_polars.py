@@ -13,7 +13,11 @@ from lazycore.data._columns import (
     is_table,
     kind_of,
 )
-from lazycore.data._errors import UnsupportedFrameError, ZeroCopyError
+from lazycore.data._errors import (
+    UnsupportedArrowTypeError,
+    UnsupportedFrameError,
+    ZeroCopyError,
+)
 from lazycore.data._libraries import library, version_of
 from lazycore.data._prove import compare_all
 from lazycore.data._to_polars import choose
@@ -67,6 +71,13 @@ def arrow_of(series: Any, strings: Strings) -> Any:
     array = export(series)
     if strings != "view" and has_view(array.type):
         array = export(series, views=False)
+        if has_view(array.type):
+            message = (
+                f"Polars {pl.__version__} leaves views in column {series.name!r} of "
+                f"type {series.dtype}, and pandas cannot work on them: upgrade Polars, "
+                "or ask for strings='view'"
+            )
+            raise UnsupportedArrowTypeError(message)
     array = _signed(array)
     if isinstance(series.dtype, pl.Enum) and pa.types.is_dictionary(array.type):
         kind = array.type
@@ -151,6 +162,7 @@ def from_polars_zero_copy(
     Raises:
         MissingDependencyError: pandas, Polars or pyarrow is not installed.
         UnsupportedFrameError: The value is nothing of Polars.
+        UnsupportedArrowTypeError: This Polars cannot give a column back.
         ZeroCopyError: ``strict=True`` cannot be kept.
 
     Example:

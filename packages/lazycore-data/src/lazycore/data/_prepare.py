@@ -42,6 +42,12 @@ def _fixed_lists() -> Any:
     return pa.array([[1], None, [2]], pa.list_(pa.int64(), 1)).slice(1)
 
 
+def _nothing_inside() -> Any:
+    pa = library("pyarrow")
+    text = pa.array(["x"], pa.string_view()).slice(1)
+    return pa.LargeListArray.from_arrays(pa.array([0, 0, 0], pa.int64()), text)
+
+
 def _slices_inside() -> Any:
     pa = library("pyarrow")
     text = pa.array(["x", None, "z", None]).slice(1)
@@ -53,6 +59,7 @@ _TRIALS: dict[str, Callable[[], Any]] = {
     "null structs": _structs,
     "slices of structs": lambda: _structs().slice(1),
     "slices inside": _slices_inside,
+    "nothing inside": _nothing_inside,
     "null maps": _maps,
     "null categories": _categories,
     "slices of fixed lists": _fixed_lists,
@@ -148,6 +155,8 @@ def _must_move(part: Any) -> bool:
     elif types.is_list(kind) or types.is_large_list(kind):
         inner = [part.values]
     if any(c.offset and c.null_count for c in inner) and not _survives("slices inside"):
+        return True
+    if any(c.offset and not len(c) for c in inner) and not _survives("nothing inside"):
         return True
     if types.is_fixed_size_list(kind):
         # The child stays whole under a slice, and bits without a null count as bits.

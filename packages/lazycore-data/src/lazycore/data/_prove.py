@@ -9,7 +9,7 @@ from lazycore.data._columns import Column, columns_of, is_polars
 from lazycore.data._errors import UnsupportedFrameError
 from lazycore.data._libraries import library
 from lazycore.data._report import ColumnReport, CopyReport
-from lazycore.data._types import change
+from lazycore.data._types import change, has_view, walk
 from lazycore.data._values import meaning
 
 if TYPE_CHECKING:
@@ -69,22 +69,21 @@ def _reason(  # noqa: C901 - a decision table
         return "", ""
     if before.array.num_chunks > after.array.num_chunks and not shared:
         return "chunks were merged", "convert with rechunk=False"
+    if any(types.is_dictionary(part) for kind in (old, new) for part in walk(kind)):
+        return "codes and categories are rebuilt", "a receipt gives the original back"
     if (
         old == new
         and types.is_nested(old)
         and any(chunk.buffers()[0] is not None for chunk in before.array.chunks)
     ):
         return "Polars cannot share this slice with nulls", "convert before slicing"
-    text = {"string", "large_string", "binary", "large_binary"}
-    if str(new) in {"string_view", "binary_view"} and str(old) in text:
-        long = "text over 12 bytes is shared" if shared else "short text is inlined"
-        return f"views: 16 bytes a row, {long}", "keep views at the source"
-    if str(old) in {"string_view", "binary_view"} and str(new) in text:
-        return "pandas cannot work on views: text is rebuilt", "strings='view'"
     if types.is_fixed_size_binary(old):
         return "Polars has no fixed-size binary", "a receipt gives the type back"
-    if types.is_dictionary(old) or types.is_dictionary(new):
-        return "codes and categories are rebuilt", "a receipt gives the original back"
+    if has_view(new) and not has_view(old):
+        long = "text over 12 bytes is shared" if shared else "short text is inlined"
+        return f"views: 16 bytes a row, {long}", "keep views at the source"
+    if has_view(old) and not has_view(new):
+        return "pandas cannot work on views: text is rebuilt", "strings='view'"
     if types.is_list(old):
         return "32-bit offsets are widened", "use large_list at the source"
     if types.is_decimal(old):
