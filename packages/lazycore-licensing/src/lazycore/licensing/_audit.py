@@ -11,7 +11,8 @@ from lazycore.licensing._classes import LicenseClass
 from lazycore.licensing._decision import DECISIONS, Usage, Verdict
 from lazycore.licensing._errors import LicenseDeniedError
 from lazycore.licensing._findings import Confidence, LicenseFinding
-from lazycore.licensing._policy import Policy, PolicyException
+from lazycore.licensing._policy import Clarification, Policy, PolicyException
+from lazycore.licensing._versions import matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -72,6 +73,7 @@ class AuditItem:
         assessment: What the table says; None without a known licence.
         verdict: After exceptions.
         excepted: Reason of the exception that admitted it, or empty.
+        where: File, or file and line, of the input that names it.
     """
 
     package: str
@@ -81,6 +83,7 @@ class AuditItem:
     assessment: Assessment | None
     verdict: Verdict
     excepted: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +179,7 @@ class _Auditor:
         self.today = today
         self.usage = usage
         self.findings: list[AuditFinding] = []
-        self.used: set[str] = set()
+        self.used: set[Clarification | PolicyException] = set()
         for exception in policy.exceptions:
             left = (exception.expires - today).days
             if left <= 0:
@@ -222,6 +225,7 @@ class _Auditor:
                 package=package.name,
                 version=package.version,
                 message=f"{title}: {message}",
+                where=package.where,
             )
         )
 
@@ -229,18 +233,13 @@ class _Auditor:
         finding = self._clarified(package, self._finding(package))
         usages = (self.usage,) if self.usage else package.usages
         usages = usages or (self.policy.default_usage,)
-        # Several uses: the one with the hardest verdict decides.
-        judged = [(self._assess(finding, usage), usage) for usage in usages]
-        assessment, usage = max(
-            judged, key=lambda pair: SEVERITY[self._verdict(pair[0], pair[1])]
+        # Several uses: the one with the hardest verdict, after exceptions, decides.
+        judged = [self._judge_use(package, finding, usage) for usage in usages]
+        verdict, usage, assessment, excepted = max(
+            judged, key=lambda one: SEVERITY[one[0]]
         )
-        verdict = self._verdict(assessment, usage)
-        excepted = ""
-        if verdict is not Verdict.ALLOW:
-            exception = self._exception(package, finding, usage)
-            if exception is not None:
-                verdict, excepted = Verdict.ALLOW, exception.reason
         self._report(package, finding, assessment, usage, verdict)
+        self._bundled(package, finding, usages)
         return AuditItem(
             package=package.name,
             version=package.version or finding.version,
@@ -249,7 +248,20 @@ class _Auditor:
             assessment=assessment,
             verdict=verdict,
             excepted=excepted,
+            where=package.where,
         )
+
+    def _judge_use(
+        self, package: Package, finding: LicenseFinding, usage: Usage
+    ) -> tuple[Verdict, Usage, Assessment | None, str]:
+        assessment = self._assess(finding, usage)
+        verdict = self._verdict(assessment, usage)
+        if verdict is not Verdict.ALLOW and assessment is not None:
+            version = package.version or finding.version
+            exception = self._exception(package.name, version, assessment)
+            if exception is not None:
+                return Verdict.ALLOW, usage, assessment, exception.reason
+        return verdict, usage, assessment, ""
 
     def _finding(self, package: Package) -> LicenseFinding:
         found = self.evidence.get(package.name)
@@ -298,9 +310,9 @@ class _Auditor:
     def _clarified(self, package: Package, finding: LicenseFinding) -> LicenseFinding:
         for fact in self.policy.clarifications:
             version = package.version or finding.version
-            if fact.package != package.name or fact.version not in {"", version}:
+            if fact.package != package.name or not matches(fact.version, version):
                 continue
-            self.used.add(fact.line)
+            self.used.add(fact)
             if fact.text_sha256 != finding.text_sha256:
                 self._about(
                     "LZ009",
@@ -322,7 +334,10 @@ class _Auditor:
     def _assess(self, finding: LicenseFinding, usage: Usage) -> Assessment | None:
         if finding.expression is None:
             return None
-        return assess(finding.expression, usage=usage, classes=self.policy.classes)
+        return self._assessed(finding.expression, usage)
+
+    def _assessed(self, expression: str, usage: Usage) -> Assessment:
+        return assess(expression, usage=usage, classes=self.policy.classes)
 
     def _verdict(self, assessment: Assessment | None, usage: Usage) -> Verdict:
         unknown = assessment is None or assessment.license_class is LicenseClass.UNKNOWN
@@ -333,22 +348,30 @@ class _Auditor:
         return assessment.verdict
 
     def _exception(
-        self, package: Package, finding: LicenseFinding, usage: Usage
+        self, name: str, version: str, assessment: Assessment
     ) -> PolicyException | None:
+        usage = assessment.usage
         for exception in self.policy.exceptions:
-            version = package.version or finding.version
-            if exception.package != package.name:
-                continue
-            if exception.version not in {"", version}:
+            if exception.package != name or not matches(exception.version, version):
                 continue
             if exception.usages and usage not in exception.usages:
                 continue
-            if finding.expression not in exception.allow:
+            if not self._admits(exception, assessment):
                 continue
-            self.used.add(exception.line)
+            self.used.add(exception)
             if exception.expires > self.today:
                 return exception
         return None
+
+    def _admits(self, exception: PolicyException, assessment: Assessment) -> bool:
+        """Tell whether each licence that is kept is allowed, here or by the table."""
+        if assessment.expression in exception.allow:
+            return True
+        return all(
+            licence in exception.allow
+            or self._assessed(licence, assessment.usage).verdict is Verdict.ALLOW
+            for licence in assessment.elected
+        )
 
     def _report(
         self,
@@ -378,35 +401,36 @@ class _Auditor:
                 package,
                 f"{finding.expression} is read from prose; verify it and clarify",
             )
-        self._bundled(package, finding, assessment, usage)
 
     def _bundled(
-        self,
-        package: Package,
-        finding: LicenseFinding,
-        assessment: Assessment | None,
-        usage: Usage,
+        self, package: Package, finding: LicenseFinding, usages: tuple[Usage, ...]
     ) -> None:
+        """Report what is shipped beside the package's own code and is stricter."""
         if self.policy.bundled is Verdict.ALLOW:
             return
-        base = SEVERITY[self._verdict(assessment, usage)]
-        for item in finding.bundled:
-            if item.expression is None:
-                continue
-            found = assess(item.expression, usage=usage, classes=self.policy.classes)
-            if SEVERITY[found.verdict] > base:
-                verdict = self.policy.bundled
+        version = package.version or finding.version
+        for usage in usages:
+            base = SEVERITY[self._verdict(self._assess(finding, usage), usage)]
+            for item in finding.bundled:
+                if item.expression is None:
+                    continue
+                found = self._assessed(item.expression, usage)
+                if SEVERITY[found.verdict] <= base or self._exception(
+                    package.name, version, found
+                ):
+                    continue
                 self._note(
                     "LZ005",
-                    verdict,
+                    self.policy.bundled,
                     package,
                     f"ships {item.path} ({item.reason}) under {item.expression}, "
-                    f"{found.license_class.slug}. {found.mitigation.text}",
+                    f"{found.license_class.slug} for {usage}. "
+                    f"{found.mitigation.text}",
                 )
 
     def close(self) -> None:
         for exception in self.policy.exceptions:
-            if exception.line not in self.used:
+            if exception not in self.used:
                 self._about(
                     "LZ008",
                     Verdict.ALLOW,
@@ -415,7 +439,7 @@ class _Auditor:
                     exception.line,
                 )
         for fact in self.policy.clarifications:
-            if fact.line not in self.used:
+            if fact not in self.used:
                 self._about(
                     "LZ010",
                     Verdict.ALLOW,

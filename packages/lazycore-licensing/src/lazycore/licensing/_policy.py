@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lazycore.licensing import _versions
 from lazycore.licensing._classes import LicenseClass
 from lazycore.licensing._decision import Usage, Verdict
 from lazycore.licensing._errors import ExpressionError, PolicyError
@@ -47,13 +48,14 @@ class Clarification:
         package: Normalised distribution name.
         expression: Canonical SPDX text.
         text_sha256: Hash of its licence files; the fact is void when it differs.
-        version: Exact version it is limited to; empty for any.
+            None for a package without a licence file, then `version` is exact.
+        version: Version or range it is limited to; empty for any.
         line: Where it was written.
     """
 
     package: str
     expression: str
-    text_sha256: str
+    text_sha256: str | None
     version: str = ""
     line: str = ""
 
@@ -64,12 +66,13 @@ class PolicyException:
 
     Attributes:
         package: Normalised distribution name.
-        allow: Expressions that are admitted.
+        allow: Licences that are admitted beside those the table allows, or whole
+            expressions; what is bundled counts too.
         usages: Uses it holds for; empty means every use.
         reason: Why.
         owner: Who answers for it.
         expires: From this day on it is ignored and reported.
-        version: Exact version it is limited to; empty for any.
+        version: Version or range it is limited to; empty for any.
         line: Where it was written.
     """
 
@@ -266,37 +269,41 @@ class _Reader:
         return value.strip()
 
     def version(self, row: dict[str, Any], table: str, index: int) -> str:
-        value = str(row.get("version", "")).strip().removeprefix("==")
-        if not re.fullmatch(r"[0-9A-Za-z.!+_-]*", value):
-            raise self.fault(
-                f"version {value!r}: only an exact version is supported",
-                table,
-                index,
-                "version",
-            )
-        return value
+        value = row.get("version", "")
+        if not isinstance(value, str):
+            raise self.fault("version is a text", table, index, "version")
+        try:
+            _versions.check(value.strip())
+        except (ValueError, ImportError) as error:
+            message = f"version: {error}"
+            raise self.fault(message, table, index, "version") from error
+        return value.strip()
 
     def place(self, table: str, index: int) -> str:
         line = self.file.line(f"{self.prefix}{table}", index)
         return f"{self.file.path}:{line}"
 
     def clarification(self, index: int, row: dict[str, Any]) -> Clarification:
-        digest = self.text(row, "text-sha256", "clarify", index)
-        if not re.fullmatch(r"[0-9a-f]{64}", digest):
-            raise self.fault(
-                "text-sha256 must be 64 lower-case hexadecimal digits; "
-                "`lazycore-licensing explain PACKAGE` prints it",
-                "clarify",
-                index,
-                "text-sha256",
-            )
+        version = self.version(row, "clarify", index)
+        digest = None
+        if "text-sha256" in row or _versions.exact(version) is None:
+            digest = row.get("text-sha256")
+            if not isinstance(digest, str) or not re.fullmatch(r"[0-9a-f]{64}", digest):
+                raise self.fault(
+                    "clarify needs text-sha256, 64 lower-case hexadecimal digits; "
+                    "`lazycore-licensing explain PACKAGE` prints it; a package "
+                    "without a licence file is bound to its exact version instead",
+                    "clarify",
+                    index,
+                    "text-sha256",
+                )
         return Clarification(
             package=normalize_name(self.text(row, "package", "clarify", index)),
             expression=self.expression(
                 row.get("expression"), "clarify", index, "expression"
             ),
             text_sha256=digest,
-            version=self.version(row, "clarify", index),
+            version=version,
             line=self.place("clarify", index),
         )
 
