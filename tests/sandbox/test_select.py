@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
@@ -22,6 +23,9 @@ from lazycore.sandbox import (
     required_guarantees,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def test_each_backend_reports_itself() -> None:
     reports = diagnose()
@@ -34,6 +38,39 @@ def test_the_strongest_backend_that_holds_is_chosen() -> None:
     with get_default_executor() as executor:
         held = executor.probe_for(frozenset()).guarantees
         assert required_guarantees(SandboxPolicy()) <= held
+
+
+@pytest.mark.parametrize("spelled", ["dots", "link"])
+def test_however_the_interpreter_is_spelled_the_same_backends_run(
+    folder: Path, spelled: str
+) -> None:
+    package = os.path.dirname(os.path.dirname(lazycore.sandbox.__path__[0]))
+    real = os.path.realpath(sys.executable)
+    if spelled == "dots":
+        # sys.executable then leads through directories that no run sees.
+        started = os.path.relpath(real, folder)
+    else:
+        started = "./python"
+        (folder / "python").symlink_to(real)
+    script = (
+        "from lazycore.sandbox import *\n"
+        "from lazycore.sandbox._system import interpreter\n"
+        "print(interpreter())\n"
+        "print([each.backend for each in diagnose() if each.available])\n"
+    )
+    done = subprocess.run(
+        [started, "-c", script],
+        cwd=folder,
+        env={"PYTHONPATH": package},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    followed, available = done.stdout.splitlines()
+    assert ".." not in followed
+    assert os.path.realpath(followed) == real
+    assert available == str([each.backend for each in diagnose() if each.available])
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from lazycore.sandbox._errors import (
     SandboxTimeoutError,
 )
 from lazycore.sandbox._output import printable
+from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -158,7 +159,7 @@ def run_fresh(
         "preload": list(preload),
     }
     return executor.run_command(
-        [sys.executable, "-I", "-B", "-c", _BOOT, _HOME],
+        [interpreter(), "-I", "-B", "-c", _BOOT, _HOME],
         policy,
         input=pickle.dumps(described),
         reply_limit_bytes=VALUE_LIMIT_BYTES,

@@ -77,6 +77,23 @@ def interpreter_paths() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
+def interpreter() -> str:
+    """Return a path of the running interpreter that a run can follow.
+
+    `sys.executable` may lead through `..` or links of directories that no run sees.
+    """
+    given = path = os.path.normpath(sys.executable)
+    real = os.path.realpath(sys.executable)
+    if os.path.realpath(given) != real:  # a `..` after a link meant another place
+        return real
+    while any(is_within(path, tree) for tree in interpreter_paths()):
+        if not os.path.islink(path):
+            return given
+        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+    return real
+
+
+@lru_cache(maxsize=1)
 def code_paths() -> tuple[str, ...]:
     """Return the directories whose change would change the running interpreter."""
     names = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")

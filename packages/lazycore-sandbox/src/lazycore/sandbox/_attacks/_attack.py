@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._output import printable
+from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -151,7 +151,7 @@ class Inside:
     ) -> SandboxResult:
         """Run the source in the sandbox."""
         source = source_of(self.body, stage.facts())
-        words = [sys.executable, "-I", "-S", "-B", "-c", source]
+        words = [interpreter(), "-I", "-S", "-B", "-c", source]
         return engine.run_command(words, policy, reply_limit_bytes=1 << 16)
 
     def said(self, result: SandboxResult) -> Verdict:

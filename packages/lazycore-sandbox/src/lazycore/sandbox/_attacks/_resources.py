@@ -22,6 +22,7 @@ from lazycore.sandbox._attacks._attack import (
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import Guarantee as Must
 from lazycore.sandbox._policy import ResourceLimits
+from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +107,7 @@ with backend(allow_degraded=frozenset(Guarantee)) as executor:
     import json
 
     kind = type(engine)
-    target = [sys.executable, "-I", "-S", "-B", "-c", source]
+    target = [interpreter(), "-I", "-S", "-B", "-c", source]
     words = [kind.__module__, kind.__name__, stage.policy().to_json(), target]
     root = str(Path(__file__).resolve().parents[3])
     boot = f"import sys; sys.path.insert(0, {root!r})\n"

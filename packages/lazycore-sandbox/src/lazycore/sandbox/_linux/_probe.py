@@ -23,6 +23,7 @@ from lazycore.sandbox._linux._exec_list import elf_interpreter
 from lazycore.sandbox._linux._probe_script import SCRIPT, START_SCRIPT
 from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
 from lazycore.sandbox._preflight import preflight
+from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._native import NativeExecutor
@@ -315,15 +316,15 @@ def _limit_holds(
 
 def _list_holds(backend: type[NativeExecutor], folder: str) -> bool:
     """List the interpreter alone, and have it try to start anything else."""
-    interpreter = os.path.realpath(sys.executable)
+    listed = os.path.realpath(sys.executable)
     policy = SandboxPolicy(
         allowed_write_paths=[os.path.realpath(folder)],
-        allowed_executables=[interpreter],
+        allowed_executables=[listed],
         limits=ResourceLimits(processes=None),
         timeout_s=5,
     )
     victim = os.path.realpath("/bin/sh")
-    with open(interpreter, "rb") as file:
+    with open(listed, "rb") as file:
         loader = elf_interpreter(file.fileno(), os.pread(file.fileno(), 4096, 0))
     words = (os.path.realpath(folder), victim, loader or "")
     return _run_bare(backend, policy, START_SCRIPT, *words).returncode == 0
@@ -334,7 +335,7 @@ def _run_bare(
 ) -> SandboxResult:
     with backend.bare() as executor, preflight(policy) as checked:
         return executor._run(  # noqa: SLF001 - a probe cannot require itself
-            (sys.executable, "-I", "-S", "-B", "-c", script, *words),
+            (interpreter(), "-I", "-S", "-B", "-c", script, *words),
             checked,
             input_bytes=None,
             reply_limit_bytes=None,

@@ -12,13 +12,13 @@ import json
 import os
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 from typing import TYPE_CHECKING, Final
 
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
     from lazycore.sandbox._macos._executor import SeatbeltSandboxExecutor
@@ -175,7 +175,7 @@ def _from_inside(
     os.environ[_MARKER] = "1"
     try:
         result = engine.run_command(
-            [sys.executable, "-I", "-S", "-B", "-c", SCRIPT, json.dumps(words)],
+            [interpreter(), "-I", "-S", "-B", "-c", SCRIPT, json.dumps(words)],
             policy,
             reply_limit_bytes=1 << 16,
         )
@@ -219,6 +219,6 @@ def _listed_only(engine: SeatbeltSandboxExecutor, base: str) -> set[Guarantee]:
 
 def _crowd(engine: SeatbeltSandboxExecutor) -> set[Guarantee]:
     policy = SandboxPolicy(timeout_s=20, limits=ResourceLimits(processes=10))
-    result = engine.run_command([sys.executable, "-I", "-S", "-c", CROWD], policy)
+    result = engine.run_command([interpreter(), "-I", "-S", "-c", CROWD], policy)
     met = any(item.kind == "processes" for item in result.violations)
     return {Guarantee.PROCESSES} if met and not result.timed_out else set()
