@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,6 +20,9 @@ from lazycore.licensing import (
     audit,
 )
 from lazycore.licensing._versions import matches
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DAY = dt.date(2026, 12, 1)
 
@@ -140,7 +143,7 @@ def test_a_range_needs_packaging_and_says_so(
     assert judge(tmp_path, exact, package("GPL-3.0-only")).exit_code == 0
     text = exception("'GPL-3.0-only'", "version = '>=2'")
     with pytest.raises(
-        PolicyError, match=r"licensing\.toml:5: .*licensing\[versions\]"
+        PolicyError, match=r"licensing\.toml:6: .*licensing\[versions\]"
     ):
         judge(tmp_path, text, package("GPL-3.0-only"))
 
@@ -148,7 +151,7 @@ def test_a_range_needs_packaging_and_says_so(
 @pytest.mark.parametrize("version", ["'about 2'", "2", "'>=2 or so'"])
 def test_a_version_that_is_none_is_refused(tmp_path: Path, version: str) -> None:
     text = exception("'MIT'", f"version = {version}")
-    with pytest.raises(PolicyError, match=r"licensing\.toml:5: version"):
+    with pytest.raises(PolicyError, match=r"licensing\.toml:6: version"):
         judge(tmp_path, text, package("MIT"))
 
 
