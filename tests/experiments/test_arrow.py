@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lazycore.experiments import ExternalDependencyError, ResultRow
-from lazycore.experiments._arrow import to_arrow, to_pandas, to_polars, write_parquet
+from lazycore.experiments._arrow import (
+    _TYPES,
+    to_arrow,
+    to_pandas,
+    to_polars,
+    write_parquet,
+)
+from lazycore.experiments._export import export_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +63,28 @@ def test_no_rows_are_a_table_too() -> None:
     assert to_arrow([]).num_rows == 0
 
 
-def test_pandas_and_polars_share_the_tables_buffers() -> None:
+def test_exported_parquet_opens_on_the_tables_own_buffers(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet as pq
+
+    from lazycore.data import pandas_from_arrow, prove_zero_copy, to_polars_zero_copy
+
+    export_rows(ROWS, tmp_path / "rows.parquet")
+    table = pq.read_table(tmp_path / "rows.parquet")
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    assert prove_zero_copy(table, pandas_from_arrow(table)).ok
+    pytest.importorskip("polars", reason="polars is not installed")
+    report = prove_zero_copy(table, to_polars_zero_copy(table))
+    # Polars keeps text as views of 16 bytes, which it makes; the text is shared.
+    texts = [name for name in table.column_names if name not in _TYPES]
+    assert report.bytes_copied == 16 * len(ROWS) * len(texts)
+    copied = {name for name, column in report.columns.items() if column.copied}
+    assert copied == set(texts)
+
+
+def test_a_record_hands_out_frames_on_arrow_buffers() -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pytest.importorskip("pandas", reason="pandas is not installed")
     from lazycore.data import is_arrow_backed_pandas

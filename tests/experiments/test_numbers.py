@@ -7,9 +7,11 @@ from lazycore.experiments._numbers import (
     amount,
     bytes_text,
     clipped,
+    count_text,
     duration,
     joined,
     level_text,
+    money,
     p_text,
     plural,
     span,
@@ -85,6 +87,27 @@ def test_durations_use_the_unit_that_fits(seconds: float, shown: str) -> None:
 )
 def test_bytes_use_binary_units(size: float, shown: str) -> None:
     assert bytes_text(size) == shown
+
+
+@pytest.mark.parametrize(
+    ("dollars", "shown"),
+    [
+        (0, "$0.00"),
+        (0.000123456, "$0.000123"),
+        (0.5, "$0.500"),
+        (0.996, "$1.00"),
+        (1234.5, "$1,234.50"),
+    ],
+)
+def test_money_shows_what_small_amounts_are(dollars: float, shown: str) -> None:
+    assert money(dollars) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0"), (3.0, "3"), (3.25, "3.2"), (1234.5, "1,234")]
+)
+def test_a_mean_count_is_whole_where_it_is_large(value: float, shown: str) -> None:
+    assert count_text(value) == shown
 
 
 def test_counts_and_lists_read_as_sentences() -> None:

@@ -288,3 +288,27 @@ def test_scales_hold_their_values_and_have_round_ticks(values: list[float]) -> N
     assert 2 <= len(scale.ticks) <= 7
     assert all(10 <= scale(value) <= 110 for value in values)
     assert (scale(-math.inf), scale(math.inf)) == (10, 110)
+
+
+def test_what_models_cost_is_paired_like_everything_else(
+    make_record: MakeRecord,
+) -> None:
+    record = make_record({"bench": {f"u{i}": [(0.0, 1.0)] for i in range(8)}})
+    assert b"Model cost" not in pages(record)
+    rows = tuple(
+        replace(
+            row,
+            input_tokens=1_000 if row.arm == "no_op" else 1_500 + int(row.unit[1:]),
+            output_tokens=None if row.unit == "u0" else 20,
+            cost_usd=0.002 if row.arm == "no_op" else 0.003,
+        )
+        for row in record.rows
+    )
+    page = pages(replace(record, rows=rows)).decode()
+    assert "Input tokens per request: candidate minus baseline" in page
+    assert "Model cost per request: candidate minus baseline" in page
+    assert "no_op: 8,000 tokens read, 140 written, $0.0160" in page
+    assert "candidate: 12,028 tokens read, 140 written, $0.0240" in page
+    assert "+$0.00100" in page
+    # u0 told nothing: it is left out of the pairs, not counted as 0.
+    assert "<small>7 units</small>" in page

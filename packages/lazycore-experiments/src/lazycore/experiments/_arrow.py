@@ -23,6 +23,9 @@ _TYPES = {
     "wall_s": "float64",
     "cpu_s": "float64",
     "max_rss_bytes": "int64",
+    "input_tokens": "int64",
+    "output_tokens": "int64",
+    "cost_usd": "float64",
 }
 
 

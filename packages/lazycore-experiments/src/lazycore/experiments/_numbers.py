@@ -12,9 +12,11 @@ __all__ = [
     "amount",
     "bytes_text",
     "clipped",
+    "count_text",
     "duration",
     "joined",
     "level_text",
+    "money",
     "p_text",
     "plural",
     "size_text",
@@ -75,6 +77,18 @@ def bytes_text(size: float) -> str:
             return f"{size:.0f} {unit}" if size >= 10 else f"{size:.1f} {unit}"
         size /= 1024
     raise AssertionError
+
+
+def money(dollars: float) -> str:
+    """Return US dollars, cents written out only where they say enough."""
+    if dollars == 0 or dollars >= 0.995:
+        return f"${dollars:,.2f}"
+    return f"${dollars:.{2 - math.floor(math.log10(dollars))}f}"
+
+
+def count_text(value: float) -> str:
+    """Return a mean count: whole where it is large."""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -159,7 +159,7 @@ def result_rows(study: Study, body: Mapping[str, Any]) -> tuple[ResultRow, ...]:
             record = body["arms"][arm.name]
             found = record["units"].get(unit)
             failure = record["class"] if found is None else found["class"]
-            used = record["resources"]
+            used, told = record["resources"], record["usage"]
             rows.extend(
                 ResultRow(
                     cell=body["cell"],
@@ -177,6 +177,9 @@ def result_rows(study: Study, body: Mapping[str, Any]) -> tuple[ResultRow, ...]:
                     max_rss_bytes=used["max_rss_bytes"],
                     request_digest=record["request"],
                     response_digest=record["response"],
+                    input_tokens=told.get("input_tokens"),
+                    output_tokens=told.get("output_tokens"),
+                    cost_usd=_number(told.get("cost_usd")),
                 )
                 for metric in study.metrics
             )
@@ -225,6 +228,11 @@ def failure_rows(
             for units, failure, message in found
         )
     return tuple(rows)
+
+
+def _number(value: float | None) -> float | None:
+    """Return a float: canonical JSON writes a whole one as an integer."""
+    return None if value is None else float(value)
 
 
 def _benchmark(study: Study, body: Mapping[str, Any]) -> str:

@@ -122,7 +122,7 @@ def pair_cells(
     Args:
         rows: Result rows.
         arms: Baseline and candidate.
-        field: ``wall_s``, ``cpu_s`` or ``max_rss_bytes``.
+        field: ``wall_s``, ``max_rss_bytes``, ``cost_usd`` or another number of a row.
 
     Returns:
         Per benchmark, (baseline, candidate) of each cluster where both are known.

@@ -32,6 +32,9 @@ class ResultRow:
         max_rss_bytes: Peak resident set size of the attempt.
         request_digest: SHA-256 of the canonical request.
         response_digest: SHA-256 of the canonical response, or None without one.
+        input_tokens: Tokens the worker says its models read for the request, or None.
+        output_tokens: Tokens the worker says its models wrote, or None.
+        cost_usd: What the worker says the request cost in US dollars, or None.
 
     Examples:
         >>> row = ResultRow(
@@ -59,6 +62,9 @@ class ResultRow:
     max_rss_bytes: int | None
     request_digest: str
     response_digest: str | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._comparison import benchmark_title
-from lazycore.experiments._numbers import MINUS, bytes_text, clipped, duration, plural
+from lazycore.experiments._numbers import (
+    MINUS,
+    bytes_text,
+    clipped,
+    count_text,
+    duration,
+    money,
+    plural,
+)
 from lazycore.experiments._paired_summary import PairedSummary, summarise
 from lazycore.experiments._pairing import pair_cells
 from lazycore.experiments._plan import arm_order
@@ -29,12 +37,20 @@ class _Resource:
     field: str
     title: str
     write: Callable[[float], str]
+    unit: str = ""
 
 
 _RESOURCES = (
     _Resource(field="wall_s", title="Wall clock", write=duration),
     _Resource(field="cpu_s", title="CPU time", write=duration),
     _Resource(field="max_rss_bytes", title="Peak memory", write=bytes_text),
+    _Resource(
+        field="input_tokens", title="Input tokens", write=count_text, unit="tokens"
+    ),
+    _Resource(
+        field="output_tokens", title="Output tokens", write=count_text, unit="tokens"
+    ),
+    _Resource(field="cost_usd", title="Model cost", write=money, unit="US dollars"),
 )
 _RESAMPLES = 2_000
 
@@ -97,6 +113,7 @@ def costs(
         "section",
         element("h2", "Cost"),
         element("p", _lead(record), class_="lead"),
+        _totals(record),
         tables,
         id="cost",
     )
@@ -116,6 +133,39 @@ def _lead(record: RunRecord) -> str:
         f"Measured from outside the worker, baseline and arm back to back. {mode} A "
         f"coin derived from the cell's id decided which arm ran first: the baseline "
         f"in {first:,} of {plural(len(cells), 'cell')}. No verdict rests on this."
+    )
+
+
+def _totals(record: RunRecord) -> Markup | None:
+    """Return what the workers say the whole run used, arm by arm, or None."""
+    sums: dict[str, dict[str, list[float]]] = {}
+    told = {(result.cell, result.arm): result for result in record.rows}
+    for result in told.values():
+        for field in ("input_tokens", "output_tokens", "cost_usd"):
+            value = getattr(result, field)
+            if value is not None:
+                sums.setdefault(result.arm, {}).setdefault(field, []).append(value)
+    if not sums:
+        return None
+    parts = []
+    for arm in record.study.arms:
+        found = {field: sum(values) for field, values in sums.get(arm.name, {}).items()}
+        words = [
+            f"{found[field]:,} {noun}"
+            for field, noun in (
+                ("input_tokens", "tokens read"),
+                ("output_tokens", "written"),
+            )
+            if field in found
+        ]
+        if "cost_usd" in found:
+            words.append(money(found["cost_usd"]))
+        parts.append(f"{clipped(arm.title, 120)}: {', '.join(words) or 'nothing told'}")
+    return element(
+        "p",
+        f"Models, as the workers told it, in all: {'; '.join(parts)}. Attempts that "
+        "failed without an answer are not in it.",
+        class_="note",
     )
 
 
@@ -244,6 +294,8 @@ def _axis_unit(
     found: Iterable[PairedSummary], resource: _Resource
 ) -> tuple[float, str]:
     """Return the factor and the name of the unit that fits the differences."""
+    if resource.unit:
+        return 1.0, resource.unit
     ends = [end for summary in found for end in (summary.interval or (0.0, 0.0))]
     reach = max(map(abs, ends), default=0.0)
     if resource.field == "max_rss_bytes":
