@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from lazycore.sandbox._attacks import (
     _caller,
+    _endings,
     _files,
+    _inherited,
     _kernel,
+    _limits,
+    _links,
     _network,
     _processes,
     _programs,
-    _resources,
 )
 from lazycore.sandbox._attacks._attack import Attack, Outcome, Verdict
 from lazycore.sandbox._attacks._stage import Stage
@@ -27,11 +30,14 @@ CORPUS: Final[tuple[Attack, ...]] = tuple(
     sorted(
         (
             *_files.ROWS,
+            *_links.ROWS,
             *_kernel.ROWS,
             *_processes.ROWS,
+            *_inherited.ROWS,
             *_programs.ROWS,
             *_network.ROWS,
-            *_resources.ROWS,
+            *_limits.ROWS,
+            *_endings.ROWS,
             *_caller.ROWS,
         ),
         key=lambda attack: (int(attack.id[:2]), attack.id),

@@ -1,12 +1,8 @@
-"""Attacks on memory, disk, time, output, and on the end of a run."""
+"""Attacks on limits, those that a backend cannot hold among them."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazycore.sandbox._attacks._attack import (
@@ -16,13 +12,11 @@ from lazycore.sandbox._attacks._attack import (
     Verdict,
     held,
     row,
-    source_of,
     through,
 )
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import Guarantee as Must
 from lazycore.sandbox._policy import ResourceLimits
-from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,45 +25,8 @@ if TYPE_CHECKING:
     from lazycore.sandbox._executor import BaseSandboxExecutor
     from lazycore.sandbox._result import SandboxResult
 
+
 _MIB = 1 << 20
-
-DAEMON = """
-import fcntl
-def daemon():
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            f = open(a["work"] + "/lock", "ab")
-            fcntl.flock(f, fcntl.LOCK_EX)
-            for fd in (0, 1, 2, 3):
-                os.close(fd)
-            open(a["work"] + "/locked", "w").close()
-            time.sleep(600)
-        os._exit(0)
-    while not os.path.exists(a["work"] + "/locked"):
-        time.sleep(0.005)
-"""
-
-
-def daemon_gone(stage: Stage, result: SandboxResult, verdict: Verdict) -> Verdict:
-    """Look whether the daemon still holds its lock."""
-    del verdict
-    if not os.path.exists(stage.path("work/locked")):
-        ended = f"status {result.returncode}, signal {result.signal}"
-        return Verdict(outcome=Outcome.BROKEN, detail=f"no daemon started: {ended}")
-    if stage.lock_is_free("work/lock"):
-        return held("nobody was left when the call returned")
-    return through("a daemon is alive after the call returned")
-
-
-def timed_out(stage: Stage, result: SandboxResult, verdict: Verdict) -> Verdict:
-    """Look whether the run ended by its timeout, soon after it."""
-    del stage, verdict
-    if not result.timed_out:
-        return through(f"ended with status {result.returncode}")
-    if result.duration_s > 15:
-        return through(f"took {result.duration_s:.1f} s")
-    return held(f"killed after {result.duration_s:.2f} s")
 
 
 def small_output(stage: Stage, result: SandboxResult, verdict: Verdict) -> Verdict:
@@ -83,55 +40,20 @@ def small_output(stage: Stage, result: SandboxResult, verdict: Verdict) -> Verdi
     return verdict
 
 
-def quick_end(stage: Stage, result: SandboxResult, verdict: Verdict) -> Verdict:
-    """Look whether the call returned when the target ended."""
+def ended_by_disk(stage: Stage, result: SandboxResult, verdict: Verdict) -> Verdict:
+    """Look whether the limit of the workspace ended the run.
+
+    A limit that is sampled is passed by what a target writes between two samples,
+    so the row gives a backend three seconds to notice.
+    """
     del stage
-    if result.timed_out or result.duration_s > 10:
-        return through(f"the call hung for {result.duration_s:.1f} s")
+    if verdict.outcome is not Outcome.HELD or result.reply:
+        return verdict
+    if "workspace" not in {item.kind for item in result.violations}:
+        return through(f"ended otherwise: {result.violations}")
     return verdict
 
 
-def killed_caller(stage: Stage, engine: BaseSandboxExecutor) -> Verdict:
-    """Kill the caller with SIGKILL and look for the target."""
-    body = DAEMON + "\ndef attack():\n    daemon()\n    time.sleep(600)\n"
-    source = source_of(body, stage.facts())
-    program = """
-import json, sys
-from lazycore.sandbox import Guarantee, SandboxPolicy
-from importlib import import_module
-module, name, policy, argv = json.loads(sys.argv[1])
-backend = getattr(import_module(module), name)
-with backend(allow_degraded=frozenset(Guarantee)) as executor:
-    executor.run_command(argv, SandboxPolicy.from_json(policy), reply_limit_bytes=99)
-"""
-    import json
-
-    kind = type(engine)
-    target = [interpreter(), "-I", "-S", "-B", "-c", source]
-    words = [kind.__module__, kind.__name__, stage.policy().to_json(), target]
-    root = str(Path(__file__).resolve().parents[3])
-    boot = f"import sys; sys.path.insert(0, {root!r})\n"
-    with subprocess.Popen(
-        [sys.executable, "-I", "-B", "-c", boot + program, json.dumps(words)],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as caller:
-        give_up = time.monotonic() + 30
-        while not os.path.exists(stage.path("work/locked")):
-            if caller.poll() is not None or time.monotonic() > give_up:
-                caller.kill()
-                assert caller.stderr is not None
-                tail = caller.stderr.read()[-200:].decode("utf-8", "replace")
-                return Verdict(outcome=Outcome.BROKEN, detail=f"no daemon: {tail}")
-            time.sleep(0.01)
-        caller.kill()
-    if stage.lock_is_free("work/lock", patience_s=10):
-        return held("every process died with its caller")
-    return through("a process outlived its caller")
-
-
-# A limit that is sampled, as that of the workspace may be, is passed by what a target
-# writes between two samples; the row asks whether writing is stopped at all.
 def grown(limit: int) -> Callable[[Stage, SandboxResult, Verdict], Verdict]:
     """Make a judge that measures what the workspace holds."""
 
@@ -273,11 +195,14 @@ def attack():
             policy={"limits": ResourceLimits(workspace_bytes=2 * _MIB)},
             body="""
 def attack():
-    for at in range(384):
+    chunk = os.urandom(1 << 20)
+    for at in range(32):
         with open(a["work"] + "/many-%d" % at, "wb") as f:
-            f.write(os.urandom(1 << 20))
+            f.write(chunk)
+    time.sleep(3)
+    return "32 MiB for 3 s"
 """,
-            judge=grown(190 * _MIB),
+            judge=ended_by_disk,
             silent_is_held=True,
         ),
         expected="contained",
@@ -301,34 +226,20 @@ def attack():
         expected="contained",
     ),
     row(
-        "71",
-        "spin beyond the timeout",
-        "SUP",
-        (),
-        Inside(
-            policy={"timeout_s": 0.2},
-            body="def attack():\n    while True: pass\n",
-            silent_is_held=True,
-            judge=timed_out,
-        ),
-        expected="contained",
-        unconfined=False,
-    ),
-    row(
         "71b",
         "spend more CPU than allowed",
         "RL",
         (Must.CPU,),
         Inside(
-            policy={"limits": ResourceLimits(cpu_s=1), "timeout_s": 8},
+            policy={"limits": ResourceLimits(cpu_s=0.5)},
             body="""
 import signal
 def attack():
     signal.signal(signal.SIGXCPU, signal.SIG_IGN)
     start = time.process_time()
-    while time.process_time() - start < 2.5:
+    while time.process_time() - start < 2.2:
         pass
-    return "2.5 s of CPU"
+    return "2.2 s of CPU"
 """,
             silent_is_held=True,
         ),
@@ -365,75 +276,6 @@ def attack():
 """,
             judge=small_output,
         ),
-        expected="contained",
-        unconfined=False,
-    ),
-    row(
-        "73",
-        "a child that never closes stdout",
-        "SUP",
-        (Must.PID_KILL,),
-        Inside(
-            body="""
-def attack():
-    if os.fork() == 0:
-        time.sleep(600)
-        os._exit(0)
-""",
-            judge=quick_end,
-        ),
-        expected="contained",
-        unconfined=False,
-    ),
-    row(
-        "74",
-        "a daemon that outlives the timeout",
-        "NS SUP SB",
-        (Must.PID_KILL,),
-        Inside(
-            policy={"timeout_s": 1.5},
-            body=DAEMON + "\ndef attack():\n    daemon()\n    time.sleep(600)\n",
-            judge=daemon_gone,
-            silent_is_held=True,
-        ),
-        expected="contained",
-        unconfined=False,
-    ),
-    row(
-        "75",
-        "a daemon that outlives a normal end",
-        "NS SUP SB",
-        (Must.PID_KILL,),
-        Inside(body=DAEMON + "\ndef attack():\n    daemon()\n", judge=daemon_gone),
-        expected="contained",
-        unconfined=False,
-    ),
-    row(
-        "76",
-        "ignore SIGTERM and stop oneself",
-        "SUP",
-        (Must.PID_KILL,),
-        Inside(
-            policy={"timeout_s": 0.2},
-            body="""
-import signal
-def attack():
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.kill(os.getpid(), signal.SIGSTOP)
-    time.sleep(600)
-""",
-            silent_is_held=True,
-            judge=timed_out,
-        ),
-        expected="contained",
-        unconfined=False,
-    ),
-    row(
-        "77",
-        "outlive a caller that is killed",
-        "SUP",
-        (Must.PID_KILL,),
-        killed_caller,
         expected="contained",
         unconfined=False,
     ),
