@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from lazycore.licensing._components import stated_license
 from lazycore.licensing._errors import SourceError
@@ -78,7 +79,8 @@ def read_cyclonedx(path: str | os.PathLike[str]) -> list[Package]:
             str(component.get("version", "")),
             stated.expression,
             Evidence(kind="sbom", where=str(place), says=stated.says),
-            stated.conflicts,
+            conflicts=stated.conflicts,
+            purl=str(component.get("purl") or ""),
         )
         found.append(package)
     if not found:
@@ -137,7 +139,8 @@ def read_conda(path: str | os.PathLike[str]) -> list[Package]:
             kind="conda", where=place.name, says=stated[:200] or "nothing"
         )
         version = str(record.get("version", ""))
-        found.append(_stated(_name(record), version, text, evidence, ()))
+        purl = f"pkg:conda/{quote(_name(record))}@{quote(version)}"
+        found.append(_stated(_name(record), version, text, evidence, purl=purl))
     if not found:
         raise SourceError(f"{folder}: no conda package is recorded there")
     found += _beside(folder.parent, recorded)
@@ -158,7 +161,9 @@ def _stated(
     version: str,
     expression: str | None,
     evidence: Evidence,
-    conflicts: tuple[str, ...],
+    *,
+    conflicts: tuple[str, ...] = (),
+    purl: str = "",
 ) -> Package:
     finding = LicenseFinding(
         name=name,
@@ -168,5 +173,6 @@ def _stated(
         confidence=Confidence.DERIVED if expression else Confidence.GUESS,
         evidence=(evidence,),
         conflicts=conflicts,
+        purl=purl,
     )
     return Package(name=normalize_name(name), version=version, finding=finding)

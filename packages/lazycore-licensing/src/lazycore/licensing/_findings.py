@@ -68,6 +68,7 @@ class LicenseFinding:
         conflicts: Sentences about evidence that disagrees.
         bundled: What else it ships.
         text_sha256: Hash of its own licence files, to notice a changed licence.
+        purl: Package URL of what is no Python distribution; empty for those.
     """
 
     name: str
@@ -79,3 +80,4 @@ class LicenseFinding:
     conflicts: tuple[str, ...] = ()
     bundled: tuple[BundledLicense, ...] = ()
     text_sha256: str | None = None
+    purl: str = ""

@@ -1,21 +1,20 @@
-"""Write an audit as text, JSON, Markdown, GitHub annotations, SARIF or CycloneDX."""
+"""Write an audit as text, JSON, Markdown or GitHub annotations."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from lazycore.licensing import _tool
 from lazycore.licensing._audit import RULES
+from lazycore.licensing._cyclonedx import to_cyclonedx
 from lazycore.licensing._decision import Verdict
+from lazycore.licensing._sarif import LEVELS, place_of, to_sarif
 from lazycore.licensing._terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lazycore.licensing._audit import AuditReport
-
-_LEVELS = {Verdict.DENY: "error", Verdict.REVIEW: "warning", Verdict.ALLOW: "note"}
 
 
 def to_text(report: AuditReport) -> str:
@@ -107,92 +106,21 @@ def to_github(report: AuditReport) -> str:
     """Return workflow commands that GitHub shows as annotations."""
     lines = []
     for finding in report.findings:
-        level = {"note": "notice"}.get(
-            _LEVELS[finding.verdict], _LEVELS[finding.verdict]
-        )
-        message = printable(finding.message).replace("%", "%25").replace("\n", "%0A")
-        place = ""
-        path, _, line = finding.where.rpartition(":")
-        if path and line.isdigit():
-            place = f"file={_property(path)},line={line},"
-        lines.append(f"::{level} {place}title={finding.rule}::{message}")
+        level = {"note": "notice"}.get(LEVELS[finding.verdict], LEVELS[finding.verdict])
+        message = printable(finding.message).replace("%", "%25")
+        path, line = place_of(finding.where)
+        place = f"file={_property(path)}," if path else ""
+        place += f"line={line}," if line else ""
+        title = f"{finding.rule} {RULES[finding.rule]}"
+        lines.append(f"::{level} {place}title={_property(title)}::{message}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _property(text: str) -> str:
+    text = printable(text)
     for plain, escaped in (("%", "%25"), (":", "%3A"), (",", "%2C")):
         text = text.replace(plain, escaped)
     return text
-
-
-def to_sarif(report: AuditReport) -> str:
-    """Return SARIF 2.1.0 (OASIS)."""
-    names = sorted(RULES)
-    results = []
-    for finding in report.findings:
-        path, _, line = finding.where.rpartition(":")
-        place: dict[str, Any] = {
-            "artifactLocation": {"uri": path.replace("\\", "/") or "licences.lock"}
-        }
-        if path and line.isdigit():
-            place["region"] = {"startLine": int(line)}
-        results.append(
-            {
-                "ruleId": finding.rule,
-                "ruleIndex": names.index(finding.rule),
-                "level": _LEVELS[finding.verdict],
-                "message": {"text": finding.message},
-                "locations": [{"physicalLocation": place}],
-                "partialFingerprints": {
-                    "package/v1": f"{finding.package}:{finding.rule}"
-                },
-            }
-        )
-    rules = [{"id": name, "shortDescription": {"text": RULES[name]}} for name in names]
-    driver = {"name": _tool.NAME, "version": _tool.version(), "rules": rules}
-    document = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
-    return json.dumps(document, indent=2, sort_keys=True) + "\n"
-
-
-def to_cyclonedx(report: AuditReport, *, version: str = "1.6") -> str:
-    """Return a CycloneDX document with the concluded licences."""
-    components = []
-    for item in report.items:
-        component: dict[str, Any] = {
-            "type": "library",
-            "name": item.package,
-            "bom-ref": f"pkg:pypi/{item.package}@{item.version}",
-            "purl": f"pkg:pypi/{item.package}@{item.version}",
-            "properties": [
-                {"name": "lazycore:verdict", "value": str(item.verdict)},
-                {"name": "lazycore:usage", "value": str(item.usage)},
-                {"name": "lazycore:confidence", "value": str(item.finding.confidence)},
-            ],
-        }
-        if item.version:
-            component["version"] = item.version
-        if item.finding.expression:
-            component["licenses"] = [{"expression": item.finding.expression}]
-        components.append(component)
-    tool = {"type": "application", "name": _tool.NAME, "version": _tool.version()}
-    document = {
-        "$schema": f"http://cyclonedx.org/schema/bom-{version}.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": version,
-        "version": 1,
-        "metadata": {"tools": {"components": [tool]}},
-        "components": _unique(components),
-    }
-    return json.dumps(document, indent=2, sort_keys=True) + "\n"
-
-
-def _unique(components: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keep one component per reference: CycloneDX wants them unique."""
-    return list({one["bom-ref"]: one for one in components}.values())
 
 
 FORMATS: Final[dict[str, Callable[[AuditReport], str]]] = {
