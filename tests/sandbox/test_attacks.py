@@ -187,7 +187,7 @@ def unconfined() -> dict[str, Finding]:
         return {attack.id: run_attack(attack, stage, engine) for attack in CONTROLS}
 
 
-@pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.parametrize("attack", CONTROLS, ids=lambda attack: attack.id)
 def test_without_a_sandbox_the_row_gets_through(
     unconfined: dict[str, Finding], attack: object

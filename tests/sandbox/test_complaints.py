@@ -125,6 +125,49 @@ def test_03_a_container_without_namespaces_is_no_crash(container: list[str]) -> 
     assert len(container) == 3
 
 
+def after_mounting(place: str) -> list[str]:
+    """Diagnose and run in a mount namespace where `place` is an empty directory."""
+    script = """
+from lazycore.sandbox import *
+for report in diagnose():
+    text = report.reason + "; " + report.remedy
+    print(report.backend, report.available, "/proc" in text, "systempaths" in text)
+try:
+    get_default_executor().run_command(["true"], SandboxPolicy())
+    print("ran")
+except SandboxBackendUnavailableError:
+    print("refused")
+"""
+    mount = f'mount -t tmpfs none {place} && exec "$0" "$@"'
+    done = subprocess.run(
+        [
+            *("unshare", "--map-root-user", "--mount", "sh", "-c", mount),
+            *(sys.executable, "-B", "-c", script),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.stderr.startswith("unshare:"):
+        pytest.skip(f"the backend linux-namespace cannot run here: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_03b_where_proc_is_covered_the_fix_is_told() -> None:
+    told = after_mounting("/proc/sys")
+    assert told[0] == "linux-namespace False True True"
+    assert told[-1] == "refused"
+
+
+def test_03c_where_there_is_no_proc_nothing_runs() -> None:
+    told = after_mounting("/proc")
+    assert told[0] == "linux-namespace False True False"
+    assert told[2] == "landlock False True False"
+    assert told[-1] == "refused"
+
+
 def test_04_the_weaker_backend_is_offered_and_taken_when_asked(
     container: list[str],
 ) -> None:

@@ -139,6 +139,31 @@ def test_a_caller_that_dies_takes_its_runs_with_it(
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("end", ["normal", "timeout"])
+def test_a_chain_of_forks_ends_with_the_run(
+    backend: type[NativeExecutor], end: str
+) -> None:
+    # No list of children ever holds the one that lives: it has forked and is gone.
+    mark = f"60.{random.randrange(10**9)}"
+    code = (
+        "import os, sys, time\n"
+        "if os.fork():\n"
+        f"    time.sleep({60 if end == 'timeout' else 0.1})\n"
+        "    os._exit(0)\n"
+        "while True:\n"
+        "    if os.fork():\n"
+        "        os._exit(0)\n"
+        "    os.setsid()\n"
+    )
+    policy = SandboxPolicy(timeout_s=0.5 if end == "timeout" else 60)
+    with open_executor(backend) as executor:
+        argv = [sys.executable, "-I", "-S", "-B", "-c", code, mark]
+        result = executor.run_command(argv, policy)
+    assert result.timed_out == (end == "timeout")
+    assert not marked(mark)
+
+
+@pytest.mark.once
 def test_closing_ends_what_still_runs(backend: type[NativeExecutor]) -> None:
     mark = f"60.{random.randrange(10**9)}"
     executor = open_executor(backend)

@@ -61,7 +61,7 @@ def probe_bubblewrap(
             backend=unproven.name,
             available=False,
             reason=str(error),
-            remedy=_REMEDY,
+            remedy=_probe.masked_proc_remedy() + _REMEDY,
             notes=notes,
         )
     meaning = _probe._MEANING  # noqa: SLF001 - see above

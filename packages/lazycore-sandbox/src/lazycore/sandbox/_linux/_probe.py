@@ -122,7 +122,9 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
     try:
         held = _try(backend)
     except (SandboxError, OSError, ValueError, RuntimeError) as error:
-        remedy = _USERNS_REMEDY if backend.name == "linux-namespace" else ""
+        remedy = ""
+        if backend.name == "linux-namespace":
+            remedy = masked_proc_remedy() + _USERNS_REMEDY
         return BackendReport(
             backend=backend.name,
             available=False,
@@ -147,6 +149,8 @@ def _unsupported(name: str) -> str:
         return f"this is {sys.platform}, not Linux"
     if _calls.MACHINE not in {"x86_64", "aarch64"}:
         return f"no system call table for the machine {_calls.MACHINE!r}"
+    if not os.path.isdir("/proc/self/fd"):
+        return "no /proc is mounted here; mount -t proc proc /proc"
     abi = _calls.landlock_abi()
     if name == "landlock" and abi < 6:
         return (
@@ -154,6 +158,29 @@ def _unsupported(name: str) -> str:
             "are scoped from ABI 6 (Linux 6.12) on"
         )
     return ""
+
+
+def masked_proc_remedy() -> str:
+    """Say what uncovers this /proc, empty when it is whole.
+
+    Where files of it are covered, the kernel lets no namespace mount a whole one.
+    """
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            places = {line.split()[4] for line in file}
+    except OSError:
+        return ""
+    covers = sorted(
+        place
+        for place in places - {"/proc/sys/fs/binfmt_misc"}
+        if place.startswith("/proc/")
+    )
+    if not covers:
+        return ""
+    return (
+        f"{covers[0]} is covered, so no fresh /proc can be mounted: in Docker use "
+        "--security-opt systempaths=unconfined, in Kubernetes procMount: Unmasked; "
+    )
 
 
 def _try(backend: type[NativeExecutor]) -> dict[str, bool]:
