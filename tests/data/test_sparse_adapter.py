@@ -41,9 +41,24 @@ def test_reference_adapter_keeps_the_contract(factory: Any) -> None:
     assert len(check_sparse_adapter(factory)) >= 160
 
 
-def test_contract_holds_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_sparse_kernels, "find", lambda _: None)
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("scipy", [True, False])
+def test_every_way_to_order_elements_gives_the_same(
+    monkeypatch: pytest.MonkeyPatch, *, vectors: bool, scipy: bool
+) -> None:
+    monkeypatch.setattr(_sparse_kernels, "_sorts_by_vectors", lambda: vectors)
+    if not scipy:
+        monkeypatch.setattr(_sparse_kernels, "find", lambda _: None)
     assert len(check_sparse_adapter(coo)) >= 160
+    rng = np.random.default_rng(1)
+    for rows, columns, size in [(9, 5, 400), (2**20, 2**20, 999), (2**33, 3, 50)]:
+        i, j = rng.integers(0, rows, size), rng.integers(0, columns, size)
+        wanted = np.lexsort((j, i))
+        found = coo(i, j, None, (rows, columns)).to_coo(sort=True)
+        assert found.edge_ids.tolist() == wanted.tolist()
+        if rows < 2**33:
+            plain = coo(i, j, None, (rows, columns)).to_csr()
+            assert plain.edge_ids.tolist() == np.argsort(i, kind="stable").tolist()
 
 
 class LosesDuplicates(ArraySparseAdapter):

@@ -3,6 +3,7 @@
 TYPE_CHECKING = False  # `typing` alone would cost more than this whole module
 if TYPE_CHECKING:
     from lazycore.data._array_adapter import ArraySparseAdapter
+    from lazycore.data._binsparse import from_binsparse
     from lazycore.data._collate import collate
     from lazycore.data._dlpack import check_dlpack
     from lazycore.data._errors import (
@@ -87,6 +88,7 @@ _HOMES = {
     "collate": "_collate",
     "explain": "_explain",
     "from_arrow_edges": "_sparse_bridges",
+    "from_binsparse": "_binsparse",
     "from_edge_index": "_sparse_bridges",
     "from_polars_zero_copy": "_from_polars",
     "from_scipy": "_sparse_bridges",
@@ -139,6 +141,7 @@ __all__ = [
     "collate",
     "explain",
     "from_arrow_edges",
+    "from_binsparse",
     "from_edge_index",
     "from_polars_zero_copy",
     "from_scipy",

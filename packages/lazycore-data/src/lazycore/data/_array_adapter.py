@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 from typing import TYPE_CHECKING, Any
 
-from lazycore.data._errors import CopyRequiredError, SparseInvariantError
+from lazycore.data._binsparse import arrays, components, descriptor
+from lazycore.data._errors import SparseInvariantError
 from lazycore.data._libraries import library
 from lazycore.data._sparse_adapter import (
     Direction,
@@ -16,59 +16,14 @@ from lazycore.data._sparse_adapter import (
     SparseLayout,
 )
 from lazycore.data._sparse_check import check_layout
-from lazycore.data._sparse_kernels import (
-    expand,
-    group,
-    index_dtype,
-    order,
-    pointers_of,
-    reduce,
-)
+from lazycore.data._sparse_convert import converted
+from lazycore.data._sparse_inputs import as_array, as_indices, as_shape
+from lazycore.data._sparse_kernels import index_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["ArraySparseAdapter"]
-
-_DUPLICATES = ("keep", "sum", "last", "raise")
-
-
-def _array(name: str, value: Any) -> Any:
-    np = library("numpy")
-    try:
-        return None if value is None else np.asarray(value)
-    except (TypeError, ValueError) as error:
-        message = f"{name} is no array: {error}; give equal rows of one type"
-        raise SparseInvariantError(message) from error
-
-
-def _index_array(name: str, value: Any) -> Any:
-    """Return positions as an array of signed or short unsigned integers.
-
-    An empty list says nothing of its dtype and would be float64; NumPy 1.26 can
-    count nothing by 64-bit unsigned keys.
-    """
-    np = library("numpy")
-    array = _array(name, value)
-    if array is None:
-        return None
-    if not array.size and not np.issubdtype(array.dtype, np.integer):
-        return array.astype(np.int64)
-    if array.dtype == np.uint64:
-        if array.size and int(array.max()) >= 2**63:
-            message = f"{name} holds {int(array.max())}, over 2**63 - 1"
-            raise SparseInvariantError(message)
-        return array.astype(np.int64)
-    return array
-
-
-def _shape(value: Any) -> tuple[int, int]:
-    try:
-        height, width = (operator.index(length) for length in value)
-    except (TypeError, ValueError) as error:
-        message = f"shape={value!r}: give two whole numbers, (rows, columns)"
-        raise SparseInvariantError(message) from error
-    return height, width
 
 
 class ArraySparseAdapter(SparseGraphTensorAdapter):
@@ -92,7 +47,7 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
         ([0, 1, 3], [1, 0, 2])
     """
 
-    __slots__ = ("_direction", "_layout")
+    __slots__ = ("_direction", "_layout", "_numbered")
 
     def __init__(
         self, layout: SparseLayout, *, direction: Direction = "src_dst"
@@ -101,16 +56,19 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
             raise ValueError(f"direction={direction!r}: choose 'src_dst' or 'dst_src'")
         np = library("numpy")
         parts = {
-            name: _index_array(name, getattr(layout, name))
+            name: as_indices(name, getattr(layout, name))
             for name in ("pointers", "rows", "columns", "edge_ids")
         }
-        parts["values"] = _array("values", layout.values)
+        parts["values"] = as_array("values", layout.values)
         first = parts["columns"] if parts["rows"] is None else parts["rows"]
         if first is None:
             raise SparseInvariantError("a layout without components holds no graph")
-        if parts["edge_ids"] is None:
+        self._numbered = parts["edge_ids"] is None
+        if self._numbered:
             parts["edge_ids"] = np.arange(len(first), dtype=index_dtype(len(first)))
-        self._layout = dataclasses.replace(layout, **parts, shape=_shape(layout.shape))
+        self._layout = dataclasses.replace(
+            layout, **parts, shape=as_shape(layout.shape)
+        )
         self._direction: Direction = direction
         check_layout(self._layout)
 
@@ -299,15 +257,7 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
 
     def components(self) -> Mapping[str, Any]:
         """Return the native arrays under binsparse names; each supports DLPack."""
-        layout = self._layout
-        if layout.format is SparseFormat.COO:
-            found = {"indices_0": layout.rows, "indices_1": layout.columns}
-        else:
-            minor = layout.columns if layout.rows is None else layout.rows
-            found = {"pointers_to_1": layout.pointers, "indices_1": minor}
-        if layout.values is not None:
-            found["values"] = layout.values
-        return found
+        return components(self._layout)
 
     def validate(self, *, full: bool = False) -> None:
         """Check the components again, with ``full=True`` their stated order too.
@@ -336,16 +286,7 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
         other: Direction = "dst_src" if self._direction == "src_dst" else "src_dst"
         return type(self)(turned, direction=other)
 
-    def _coordinates(self) -> tuple[Any, Any]:
-        layout = self._layout
-        if layout.rows is not None and layout.columns is not None:
-            return layout.rows, layout.columns
-        major = expand(layout.pointers, self.index_dtype)
-        if layout.format is SparseFormat.CSR:
-            return major, layout.columns
-        return layout.rows, major
-
-    def _converted(  # noqa: C901 - one conversion, step by step
+    def _converted(
         self,
         wanted: SparseFormat,
         duplicates: Duplicates,
@@ -353,102 +294,28 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
         sort: bool,
         copy: bool | None,
     ) -> SparseLayout:
-        if duplicates not in _DUPLICATES:
-            words = ", ".join(map(repr, _DUPLICATES))
-            raise ValueError(f"duplicates={duplicates!r}: choose one of {words}")
-        layout = self._layout
-        native = wanted is layout.format
-        if native and duplicates == "keep" and (layout.sorted or not sort):
-            return self._native(copy=copy)
-        if copy is False:
-            message = (
-                f"copy=False, but {layout.format} to {wanted} with duplicates="
-                f"{duplicates!r}, sort={sort} makes new arrays: use copy=None"
-            )
-            raise CopyRequiredError(message)
-        rows, columns = self._coordinates()
-        by_row = wanted is not SparseFormat.CSC
-        major, minor = (rows, columns) if by_row else (columns, rows)
-        counts = self.shape if by_row else self.shape[::-1]
-        ordered = sort or duplicates != "keep"
-        pointers = None
-        permutation = None
-        if ordered:
-            permutation = order(major, minor, counts)
-        elif wanted is not SparseFormat.COO:
-            permutation, pointers = group(major, counts[0])
-        values, ids = layout.values, layout.edge_ids
-        if permutation is not None:
-            minor, ids = minor[permutation], ids[permutation]
-            values = None if values is None else values[permutation]
-            if pointers is None:
-                major = major[permutation]
-        if duplicates != "keep":
-            # Ordering is stable over the stored order, so "last" is the last stored.
-            kept, values = reduce(major, minor, values, duplicates)
-            if kept is not None:
-                major, minor = major[kept], minor[kept]
-                ids = None if duplicates == "sum" else ids[kept]
-        if wanted is not SparseFormat.COO and pointers is None:
-            pointers = pointers_of(major, counts[0], index_dtype(len(minor)))
-        return self._made(
+        return converted(
+            self._layout,
             wanted,
-            major,
-            minor,
-            values=values,
-            ids=ids,
-            pointers=pointers,
-            ordered=ordered,
-            unique=duplicates != "keep",
+            duplicates,
+            sort=sort,
             copy=copy,
+            numbered=self._numbered,
         )
 
-    def _native(self, *, copy: bool | None) -> SparseLayout:
-        if not copy:
-            return self._layout
-        parts = ("pointers", "rows", "columns", "values", "edge_ids")
-        fresh: dict[str, Any] = {
-            name: None if (part := getattr(self._layout, name)) is None else part.copy()
-            for name in parts
-        }
-        return dataclasses.replace(self._layout, **fresh)
+    def __binsparse_descriptor__(self) -> dict[str, Any]:
+        """Describe the arrays of `__binsparse__`, as the draft of the array API has it.
 
-    def _made(
-        self,
-        wanted: SparseFormat,
-        major: Any,
-        minor: Any,
-        *,
-        values: Any,
-        ids: Any,
-        pointers: Any,
-        ordered: bool,
-        unique: bool,
-        copy: bool | None,
-    ) -> SparseLayout:
-        np = library("numpy")
-        if copy:  # what was shared so far must not be
-            own = self._layout
-            given = [own.rows, own.columns, own.values, own.edge_ids]
-            held = [part for part in given if part is not None]
+        Raises:
+            BufferError: Binsparse has no such matrix: elements out of order, stored
+                twice, or values of more than one dimension.
+        """
+        return descriptor(self._layout)
 
-            def fresh(part: Any) -> Any:
-                shared = part is not None and any(
-                    np.may_share_memory(part, other) for other in held
-                )
-                return part.copy() if shared else part
+    def __binsparse__(self) -> dict[str, Any]:
+        """Return the arrays under binsparse names, shared; structure gets one value.
 
-            major, minor, values, ids = map(fresh, (major, minor, values, ids))
-        coo = wanted is SparseFormat.COO
-        by_row = wanted is not SparseFormat.CSC
-        return SparseLayout(
-            format=wanted,
-            shape=self.shape,
-            pointers=None if coo else pointers,
-            rows=major if coo else None if by_row else minor,
-            columns=minor if by_row else None,
-            values=values,
-            edge_ids=ids,
-            sorted=ordered,
-            unique=unique,
-        )
+        Raises:
+            BufferError: As for `__binsparse_descriptor__`.
+        """
+        return arrays(self._layout)

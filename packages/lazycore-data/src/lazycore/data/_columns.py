@@ -44,6 +44,7 @@ class Column:
         ranges: (address, size) of the owner's buffers.
         unproven: Why the owner's own bytes cannot be seen; empty when they can.
         foreign: Whether the owner keeps NumPy memory instead of Arrow buffers.
+        held: What else must live so that the addresses in ``ranges`` stay taken.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Column:
     ranges: dict[Range, None] = field(default_factory=dict)
     unproven: str = ""
     foreign: bool = False
+    held: Any = None
 
 
 def _loaded(name: str) -> Any:
@@ -195,6 +197,7 @@ def polars_column(series: Any) -> Column:
         array=array,
         kind=str(series.dtype),
         ranges=ranges,
+        held=codes,
         unproven=""
         if stable
         else "Polars makes this export anew on every call: its own bytes are hidden",
