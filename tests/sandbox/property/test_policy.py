@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lazycore.sandbox import ResourceLimits, SandboxPolicy, SandboxPolicyError
 from lazycore.sandbox._output import HeadTail, printable
-from lazycore.sandbox._policy import is_within, normalise_path
+from lazycore.sandbox._paths import is_within, normalise_path
 
 _part = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]))
 _path = st.lists(_part.filter(lambda p: p not in {"", ".", ".."}), min_size=1).map(

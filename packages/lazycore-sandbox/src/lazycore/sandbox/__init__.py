@@ -25,11 +25,12 @@ if TYPE_CHECKING:
         Guarantee,
         required_guarantees,
     )
+    from lazycore.sandbox._limits import ResourceLimits
     from lazycore.sandbox._linux._bubblewrap import BubblewrapSandboxExecutor
     from lazycore.sandbox._linux._landlocked import LandlockSandboxExecutor
     from lazycore.sandbox._linux._namespace import LinuxNamespaceSandboxExecutor
     from lazycore.sandbox._macos._executor import SeatbeltSandboxExecutor
-    from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+    from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._result import (
         ResourceUsage,
         SandboxResult,
@@ -47,7 +48,7 @@ _HOMES = {
     "Guarantee": "_guarantees",
     "LandlockSandboxExecutor": "_linux._landlocked",
     "LinuxNamespaceSandboxExecutor": "_linux._namespace",
-    "ResourceLimits": "_policy",
+    "ResourceLimits": "_limits",
     "ResourceUsage": "_result",
     "SandboxBackendUnavailableError": "_errors",
     "SandboxCallableError": "_errors",

@@ -19,7 +19,8 @@ from lazycore.sandbox._errors import (
     SandboxPolicyViolationError,
 )
 from lazycore.sandbox._guarantees import Guarantee
-from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+from lazycore.sandbox._limits import ResourceLimits
+from lazycore.sandbox._policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lazycore.sandbox._errors import SandboxBackendUnavailableError
-from lazycore.sandbox._policy import FORBIDDEN_ROOTS, is_within
+from lazycore.sandbox._paths import FORBIDDEN_ROOTS, is_within
 from lazycore.sandbox._system import system_paths
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lazycore.sandbox._guarantees import Guarantee
+    from lazycore.sandbox._limits import ResourceLimits
     from lazycore.sandbox._outcome import Outcome
-    from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+    from lazycore.sandbox._policy import SandboxPolicy
 
 _CLOSE_GRACE_S = 20.0
 

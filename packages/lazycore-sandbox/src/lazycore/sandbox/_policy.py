@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from lazycore.sandbox._errors import SandboxPolicyError
+from lazycore.sandbox._limits import ResourceLimits, check_bound
+from lazycore.sandbox._paths import clean_paths, is_within, normalise_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-StrPath: TypeAlias = "str | os.PathLike[str]"
-
-FORBIDDEN_ROOTS = ("/proc", "/sys", "/dev")
-"""Kernel interfaces: a grant on one of them, or inside, opens the host."""
+    from lazycore.sandbox._paths import StrPath
 
 
 class Environment(Mapping[str, str]):
@@ -59,131 +56,6 @@ class Environment(Mapping[str, str]):
     def __repr__(self) -> str:
         # Values may be secrets: a policy is logged more often than it is read.
         return f"Environment({list(self._items)})"
-
-
-def _positive(name: str, value: float | None, *, whole: bool) -> None:
-    if value is None:
-        return
-    kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds):
-        raise SandboxPolicyError(f"{name} must be a number or None, got {value!r}")
-    if not math.isfinite(value) or value <= 0:
-        raise SandboxPolicyError(
-            f"{name} must be above zero, got {value!r}; use None for no limit"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceLimits:
-    """Upper bounds of one run. None leaves a resource unbounded.
-
-    Attributes:
-        memory_bytes: Memory of the run in bytes.
-        cpu_s: CPU time of the run in seconds, all processes together.
-        processes: Processes and threads at one time, the whole tree.
-        file_size_bytes: Size of any file the run writes, in bytes.
-        open_files: Open descriptors per process.
-        workspace_bytes: Bytes the run may add to its write paths and its
-            private scratch space.
-        output_bytes: Bytes kept of each of stdout and stderr; the head and the
-            tail survive, the middle is cut and counted.
-
-    Raises:
-        SandboxPolicyError: If a bound is not a positive number.
-
-    Examples:
-        >>> ResourceLimits(memory_bytes=512 * 2**20, cpu_s=5).processes
-        512
-    """
-
-    memory_bytes: int | None = None
-    cpu_s: float | None = None
-    processes: int | None = 512
-    file_size_bytes: int | None = None
-    open_files: int | None = 1024
-    workspace_bytes: int | None = None
-    output_bytes: int = 1 << 20
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            _positive(item.name, getattr(self, item.name), whole=item.name != "cpu_s")
-        if self.output_bytes is None:
-            raise SandboxPolicyError(
-                "output_bytes must be a number: output is always bounded"
-            )
-
-
-def normalise_path(role: str, path: StrPath) -> str:
-    """Check the spelling of a policy path without touching the file system.
-
-    Args:
-        role: The policy field, for the message.
-        path: An absolute path without `..`.
-
-    Returns:
-        The path with doubled, single-dot and trailing separators removed.
-
-    Raises:
-        SandboxPolicyError: If the path is empty, relative, holds NUL or `..`, is
-            the root, or lies in a kernel interface.
-
-    Examples:
-        >>> normalise_path("allowed_read_paths", "/srv//data/")
-        '/srv/data'
-    """
-    try:
-        text = os.fspath(path)
-    except TypeError:
-        raise SandboxPolicyError(
-            f"{role} holds {path!r}, which is not a path; give str or os.PathLike"
-        ) from None
-    if not isinstance(text, str):
-        raise SandboxPolicyError(
-            f"{role} holds {text!r}; give text: os.fsdecode() turns bytes into it"
-        )
-    if not text:
-        raise SandboxPolicyError(f"{role} holds an empty path; name a path or drop it")
-    if "\0" in text:
-        raise SandboxPolicyError(f"{role} holds {text!r}, which contains NUL")
-    if not text.startswith("/"):
-        raise SandboxPolicyError(
-            f"{role} holds the relative path {text!r}; make it absolute, for example "
-            "with pathlib.Path(...).resolve()"
-        )
-    parts = [part for part in text.split("/") if part not in {"", "."}]
-    if ".." in parts:
-        raise SandboxPolicyError(
-            f"{role} holds {text!r}, which contains '..'; write the path it means"
-        )
-    clean = "/" + "/".join(parts)
-    if clean == "/":
-        raise SandboxPolicyError(
-            f"{role} holds '/', the whole file system; list the directories that the "
-            "run needs"
-        )
-    for root in FORBIDDEN_ROOTS:
-        if clean == root or clean.startswith(root + "/"):
-            raise SandboxPolicyError(
-                f"{role} holds {clean!r}: {root} is a kernel interface; every run has "
-                "its own"
-            )
-    return clean
-
-
-def is_within(path: str, ancestor: str) -> bool:
-    """Tell whether `path` is `ancestor` or lies below it, by whole components.
-
-    Examples:
-        >>> is_within("/a/b", "/a"), is_within("/a/bc", "/a/b")
-        (True, False)
-    """
-    return ancestor in {"/", path} or path.startswith(ancestor + "/")
-
-
-def _paths(role: str, paths: Iterable[StrPath]) -> tuple[str, ...]:
-    if isinstance(paths, (str, bytes, os.PathLike)):
-        raise SandboxPolicyError(f"{role} must be a list of paths, got {paths!r}")
-    return tuple(dict.fromkeys(normalise_path(role, path) for path in paths))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -263,17 +135,19 @@ class SandboxPolicy:
             # "false" and 0.0 read like a refusal and act like a grant.
             if not isinstance(flag, bool):
                 raise SandboxPolicyError(f"{name} must be True or False, got {flag!r}")
-        _positive("timeout_s", timeout_s, whole=False)
+        check_bound("timeout_s", timeout_s, whole=False)
         if limits is not None and not isinstance(limits, ResourceLimits):
             raise SandboxPolicyError(f"limits must be ResourceLimits, got {limits!r}")
         values: dict[str, object] = {
             **flags,
-            "allowed_read_paths": _paths("allowed_read_paths", allowed_read_paths),
-            "allowed_write_paths": _paths("allowed_write_paths", allowed_write_paths),
-            "denied_paths": _paths("denied_paths", denied_paths),
+            "allowed_read_paths": clean_paths("allowed_read_paths", allowed_read_paths),
+            "allowed_write_paths": clean_paths(
+                "allowed_write_paths", allowed_write_paths
+            ),
+            "denied_paths": clean_paths("denied_paths", denied_paths),
             "allowed_executables": None
             if allowed_executables is None
-            else _paths("allowed_executables", allowed_executables),
+            else clean_paths("allowed_executables", allowed_executables),
             "env": Environment(env or {}),
             "cwd": None if cwd is None else normalise_path("cwd", cwd),
             "timeout_s": timeout_s,

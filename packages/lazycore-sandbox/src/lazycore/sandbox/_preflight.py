@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import SandboxPolicyError
-from lazycore.sandbox._policy import is_within
+from lazycore.sandbox._paths import is_within
 from lazycore.sandbox._system import (
     PROTECTED_ROOTS,
     code_paths,

@@ -8,7 +8,7 @@ import sysconfig
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lazycore.sandbox._policy import is_within
+from lazycore.sandbox._paths import is_within
 
 if TYPE_CHECKING:
     from lazycore.sandbox._policy import SandboxPolicy

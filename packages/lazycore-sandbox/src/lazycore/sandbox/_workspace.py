@@ -9,7 +9,8 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import SandboxWorkspaceError
-from lazycore.sandbox._policy import SandboxPolicy, normalise_path
+from lazycore.sandbox._paths import normalise_path
+from lazycore.sandbox._policy import SandboxPolicy
 from lazycore.sandbox._workspace_apply import (
     refuse_conflicts,
     refuse_escaping_links,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lazycore.sandbox._executor import BaseSandboxExecutor
-    from lazycore.sandbox._policy import StrPath
+    from lazycore.sandbox._paths import StrPath
     from lazycore.sandbox._result import SandboxResult, WorkspaceChange
 
 _DIFF_LIMIT = 1 << 20

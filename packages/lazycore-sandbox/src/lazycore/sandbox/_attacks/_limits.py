@@ -16,7 +16,7 @@ from lazycore.sandbox._attacks._attack import (
 )
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import Guarantee as Must
-from lazycore.sandbox._policy import ResourceLimits
+from lazycore.sandbox._limits import ResourceLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,8 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+from lazycore.sandbox._limits import ResourceLimits
+from lazycore.sandbox._policy import SandboxPolicy
 
 if TYPE_CHECKING:
     from types import TracebackType

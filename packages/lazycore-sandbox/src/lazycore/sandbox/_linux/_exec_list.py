@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import SandboxPolicyError
-from lazycore.sandbox._policy import is_within
+from lazycore.sandbox._paths import is_within
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._plan import Bind

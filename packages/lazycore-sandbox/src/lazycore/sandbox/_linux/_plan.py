@@ -11,7 +11,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import SandboxPolicyError
-from lazycore.sandbox._policy import is_within
+from lazycore.sandbox._paths import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

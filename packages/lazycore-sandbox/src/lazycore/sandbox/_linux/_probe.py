@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
+from lazycore.sandbox._limits import ResourceLimits
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._exec_list import elf_interpreter
 from lazycore.sandbox._linux._probe_script import SCRIPT, START_SCRIPT
-from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+from lazycore.sandbox._policy import SandboxPolicy
 from lazycore.sandbox._preflight import preflight
 from lazycore.sandbox._system import interpreter
 

@@ -31,7 +31,7 @@ from lazycore.sandbox._linux._children import (
 )
 from lazycore.sandbox._linux._request import Request, send_answer
 from lazycore.sandbox._linux._stage import StageError
-from lazycore.sandbox._policy import is_within
+from lazycore.sandbox._paths import is_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

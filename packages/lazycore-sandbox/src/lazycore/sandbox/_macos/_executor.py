@@ -26,7 +26,7 @@ from lazycore.sandbox._macos._profile import Grants, build_profile
 from lazycore.sandbox._monitor import REPLY_FD
 from lazycore.sandbox._monitored_executor import MonitoredExecutor
 from lazycore.sandbox._outcome import Outcome, result_of
-from lazycore.sandbox._policy import is_within
+from lazycore.sandbox._paths import is_within
 
 if TYPE_CHECKING:
     from lazycore.sandbox._policy import SandboxPolicy

@@ -17,7 +17,8 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
-from lazycore.sandbox._policy import ResourceLimits, SandboxPolicy
+from lazycore.sandbox._limits import ResourceLimits
+from lazycore.sandbox._policy import SandboxPolicy
 from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
