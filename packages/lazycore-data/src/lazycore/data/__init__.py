@@ -32,10 +32,11 @@ if TYPE_CHECKING:
         to_arrow_table,
     )
     from lazycore.data._media import DenseMediaPipeline, SupportsDLPack
+    from lazycore.data._progress import Batch, Progress, RunStats
     from lazycore.data._prove import prove_zero_copy
     from lazycore.data._receipt import Receipt
     from lazycore.data._report import ColumnReport, ConversionPlan, CopyReport
-    from lazycore.data._runner import Batch, Failure, Item, Progress, RunStats, run_many
+    from lazycore.data._runner import run_many
     from lazycore.data._seeds import item_random
     from lazycore.data._sparse_adapter import (
         SparseFormat,
@@ -44,21 +45,24 @@ if TYPE_CHECKING:
     )
     from lazycore.data._sparse_bridges import (
         from_arrow_edges,
-        from_edge_index,
         from_scipy,
-        from_torch,
         node_counts,
         to_dgl_tuple,
-        to_pyg,
         to_scipy,
+    )
+    from lazycore.data._stages import Failure, Item
+    from lazycore.data._to_polars import to_polars_zero_copy
+    from lazycore.data._torch_bridges import (
+        from_edge_index,
+        from_torch,
+        to_pyg,
         to_torch,
     )
-    from lazycore.data._to_polars import to_polars_zero_copy
 
 _HOMES = {
     "ArraySparseAdapter": "_array_adapter",
     "ArrowBackedFrame": "_frame",
-    "Batch": "_runner",
+    "Batch": "_progress",
     "ColumnReport": "_report",
     "ConformanceError": "_errors",
     "ConversionPlan": "_report",
@@ -67,15 +71,15 @@ _HOMES = {
     "DataTierError": "_errors",
     "DataTierWarning": "_errors",
     "DenseMediaPipeline": "_media",
-    "Failure": "_runner",
+    "Failure": "_stages",
     "HandoffError": "_errors",
-    "Item": "_runner",
+    "Item": "_stages",
     "LossyConversionError": "_errors",
     "MediaPipelineError": "_errors",
     "MissingDependencyError": "_errors",
-    "Progress": "_runner",
+    "Progress": "_progress",
     "Receipt": "_receipt",
-    "RunStats": "_runner",
+    "RunStats": "_progress",
     "SparseFormat": "_sparse_adapter",
     "SparseGraphTensorAdapter": "_sparse_adapter",
     "SparseInvariantError": "_errors",
@@ -89,10 +93,10 @@ _HOMES = {
     "explain": "_explain",
     "from_arrow_edges": "_sparse_bridges",
     "from_binsparse": "_binsparse",
-    "from_edge_index": "_sparse_bridges",
+    "from_edge_index": "_torch_bridges",
     "from_polars_zero_copy": "_from_polars",
     "from_scipy": "_sparse_bridges",
-    "from_torch": "_sparse_bridges",
+    "from_torch": "_torch_bridges",
     "is_arrow_backed_pandas": "_frame",
     "item_random": "_seeds",
     "node_counts": "_sparse_bridges",
@@ -103,9 +107,9 @@ _HOMES = {
     "to_arrow_table": "_from_polars",
     "to_dgl_tuple": "_sparse_bridges",
     "to_polars_zero_copy": "_to_polars",
-    "to_pyg": "_sparse_bridges",
+    "to_pyg": "_torch_bridges",
     "to_scipy": "_sparse_bridges",
-    "to_torch": "_sparse_bridges",
+    "to_torch": "_torch_bridges",
 }
 
 __all__ = [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lazycore.data._columns import kind_of
 from lazycore.data._errors import SparseInvariantError, UnsupportedFrameError
 from lazycore.data._libraries import library
 from lazycore.data._sparse_adapter import SparseFormat, SparseLayout
@@ -134,7 +135,7 @@ def from_binsparse(
     from lazycore.data._array_adapter import ArraySparseAdapter as Made
 
     if not hasattr(matrix, "__binsparse__"):
-        kind = f"{type(matrix).__module__}.{type(matrix).__qualname__}"
+        kind = kind_of(matrix)
         message = f"{kind} has no __binsparse__: use from_scipy, from_torch or from_coo"
         raise UnsupportedFrameError(message)
     np = library("numpy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from lazycore.data._assemble import Categories, assemble
 from lazycore.data._buffers import array_buffers, size_of
 from lazycore.data._columns import (
     Column,
@@ -23,9 +24,7 @@ from lazycore.data._prove import compare_columns
 from lazycore.data._report import ColumnReport, ConversionPlan
 from lazycore.data._to_polars import (
     Aliasing,
-    Categories,
     IndexPolicy,
-    assemble,
     choose,
     lost_beside_columns,
 )

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor
 
-    from lazycore.data._runner import Batch, Failure, Item, Progress
+    from lazycore.data._progress import Batch, Progress
+    from lazycore.data._stages import Failure, Item
 
 __all__ = ["DenseMediaPipeline", "SupportsDLPack"]
 

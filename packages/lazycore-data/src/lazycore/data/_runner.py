@@ -8,14 +8,13 @@ processes and a cluster's client run the same code.
 from __future__ import annotations
 
 import time
-from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Executor, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from lazycore.data._errors import MediaPipelineError
-from lazycore.data._stages import Failure, GroupResult, Item, StageStats, work
+from lazycore.data._progress import Batch, Progress
+from lazycore.data._stages import Failure, GroupResult, Item, work
+from lazycore.data._tasks import TaskWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,169 +22,10 @@ if TYPE_CHECKING:
 
     from lazycore.data._media import DenseMediaPipeline
 
-__all__ = ["Batch", "Failure", "Item", "Progress", "RunStats", "run_many"]
+__all__ = ["run_many"]
 
-OnError = Literal["raise", "skip", "yield"]
 _GROUP = 16
 _ENOUGH = 100  # finished items before a share of failures says anything
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """A group of items collated into one array.
-
-    Attributes:
-        indices: The place of each row in the input.
-        value: The array of shape ``(len(indices), *item shape)``; None when every
-            item failed.
-        failures: The items of the group that failed, under ``on_error="yield"``.
-
-    Example:
-        >>> Batch(indices=(0, 1), value=None).failures
-        ()
-    """
-
-    indices: tuple[int, ...]
-    value: Any
-    failures: tuple[Failure, ...] = ()
-
-
-@dataclass(slots=True, kw_only=True)
-class RunStats:
-    """What a run has spent so far.
-
-    Attributes:
-        stages: Busy seconds and finished items per stage name.
-        bytes_in: Bytes given to ``decode``.
-        wait_s: Seconds the consumer waited for results.
-
-    Example:
-        >>> RunStats().bytes_in
-        0
-    """
-
-    stages: dict[str, StageStats] = field(default_factory=dict)
-    bytes_in: int = 0
-    wait_s: float = 0.0
-
-    def add(self, result: GroupResult) -> None:
-        """Count a finished group in."""
-        self.bytes_in += result.bytes_in
-        for name, stage in result.stages.items():
-            self.stages.setdefault(name, StageStats()).add(stage)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a run is, given to its ``progress`` callback after every task.
-
-    Attributes:
-        done: Items that came out whole.
-        failed: Items that failed.
-        in_flight: Items pulled from the input and not finished.
-        elapsed_s: Seconds since the run began.
-        stats: The run's statistics so far.
-
-    Example:
-        >>> Progress(done=1, failed=0, in_flight=0, elapsed_s=0.5).done
-        1
-    """
-
-    done: int
-    failed: int
-    in_flight: int
-    elapsed_s: float
-    stats: RunStats = field(default_factory=RunStats)
-
-
-@dataclass(slots=True)
-class _Task:
-    future: Future[GroupResult]
-    first: int
-    size: int
-
-
-class _Run:
-    """The state of one run: its queue of tasks and its counts."""
-
-    def __init__(
-        self,
-        submit: Callable[[int, list[bytes]], Future[GroupResult]],
-        raws: Iterable[bytes],
-        *,
-        group: int,
-        window: int,
-        ordered: bool,
-        timeout_s: float | None,
-    ) -> None:
-        self._submit = submit
-        self._raws = iter(raws)
-        self._group = group
-        self._window = window
-        self._ordered = ordered
-        self._timeout_s = timeout_s
-        self._tasks: deque[_Task] = deque()
-        self._next = 0
-        self.in_flight = 0
-        self.hung = False
-        self.stats = RunStats()
-
-    def fill(self) -> None:
-        """Pull from the input while there is room in the window."""
-        while self.in_flight + self._group <= self._window:
-            group = list(islice(self._raws, self._group))
-            if not group:
-                return
-            future = self._submit(self._next, group)
-            self._tasks.append(_Task(future, self._next, len(group)))
-            self._next += len(group)
-            self.in_flight += len(group)
-
-    def take(self) -> GroupResult | None:
-        """Wait for the next task and return its result; None when all are done."""
-        if not self._tasks:
-            return None
-        began = time.perf_counter()
-        if not self._ordered:
-            limit = None
-            if self._timeout_s is not None:
-                limit = self._timeout_s * max(task.size for task in self._tasks)
-            done, _ = wait(
-                [task.future for task in self._tasks],
-                timeout=limit,
-                return_when=FIRST_COMPLETED,
-            )
-            ready = next((t for t in self._tasks if t.future in done), None)
-            if ready is not None:
-                self._tasks.remove(ready)
-                self._tasks.appendleft(ready)
-        task = self._tasks.popleft()
-        limit = None if self._timeout_s is None else self._timeout_s * task.size
-        try:
-            if limit is not None and not self._ordered and not task.future.done():
-                raise TimeoutError  # noqa: TRY301 - one place counts what hangs
-            result = task.future.result(limit)
-        except TimeoutError:
-            if task.future.done() and not task.future.cancelled():
-                raise  # the worker's own
-            self.hung = True
-            task.future.cancel()
-            text = f"no result within {limit} s: the item hangs or waits for a worker"
-            failures = tuple(
-                Failure(index=index, stage="timeout", exception=TimeoutError(text))
-                for index in range(task.first, task.first + task.size)
-            )
-            result = GroupResult(items=(), failures=tuple(failures))
-        self.in_flight -= task.size
-        self.stats.wait_s += time.perf_counter() - began
-        self.stats.add(result)
-        return result
-
-    def cancel(self) -> None:
-        """Drop what has not started."""
-        for task in self._tasks:
-            task.future.cancel()
-        self._tasks.clear()
 
 
 def _check_options(on_error: str, window: int, group: int, limit: float | None) -> None:
@@ -324,7 +164,7 @@ def _iterate(
             stop_early=on_error == "raise",
         )
 
-    run = _Run(
+    run = TaskWindow(
         submit, raws, group=group, window=room, ordered=ordered, timeout_s=timeout_s
     )
     began = time.perf_counter()

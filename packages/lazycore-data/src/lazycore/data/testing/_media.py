@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.data._dlpack import check_dlpack
 from lazycore.data._errors import ConformanceError, HandoffError
-from lazycore.data._runner import Failure, Item, run_many
+from lazycore.data._runner import run_many
+from lazycore.data._stages import Failure, Item
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
