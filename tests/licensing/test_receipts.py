@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -86,9 +87,7 @@ def test_an_absent_file_holds_no_receipts(log: ReceiptLog) -> None:
     assert log.read() == ()
 
 
-@pytest.mark.parametrize(
-    "damage", ["edit", "remove", "reorder", "cut", "junk", "bytes"]
-)
+@pytest.mark.parametrize("damage", ["edit", "remove", "reorder", "junk", "bytes"])
 def test_damage_is_found_and_nothing_is_appended(log: ReceiptLog, damage: str) -> None:
     for name in ("ada", "bob", "eve"):
         log.accept(ENTRY, usage="weights-research", by=name)
@@ -97,7 +96,6 @@ def test_damage_is_found_and_nothing_is_appended(log: ReceiptLog, damage: str) -
         "edit": [lines[0].replace("ada", "eva"), *lines[1:]],
         "remove": lines[1:],
         "reorder": [lines[1], lines[0], lines[2]],
-        "cut": [*lines[:2], lines[2][:-1]],
         "junk": [*lines, "{}\n"],
         "bytes": [*lines, "\ufffd\n"],
     }[damage]
@@ -133,6 +131,44 @@ def test_processes_append_one_after_the_other(log: ReceiptLog) -> None:
         assert writer.exitcode == 0
         writer.close()
     assert len(log.read()) == 20
+
+
+def test_a_line_that_was_never_finished_grants_nothing_and_is_dropped(
+    log: ReceiptLog,
+) -> None:
+    first = log.accept(ENTRY, usage="weights-research", by="ada")
+    whole = log.path.read_bytes()
+    log.accept(ENTRY, usage="dataset", by="bob")
+    raw = log.path.read_bytes()
+    for cut in (len(whole) + 1, len(whole) + 90, len(raw) - 1):
+        log.path.write_bytes(raw[:cut])
+        assert log.read() == (first,)
+        assert log.find(ENTRY, usage="dataset") is None
+    again = log.accept(ENTRY, usage="dataset", by="eve")
+    assert log.read() == (first, again)
+
+
+def _accept_for_ever(path: str, name: str) -> None:
+    while True:
+        ReceiptLog(path).accept(ENTRY, usage="weights-research", by=name)
+
+
+def test_a_killed_writer_leaves_a_chain_that_holds(log: ReceiptLog) -> None:
+    context = multiprocessing.get_context("fork")
+    for pause_s in (0.01, 0.013, 0.017, 0.02):
+        pair = [
+            context.Process(target=_accept_for_ever, args=(str(log.path), name))
+            for name in ("ada", "bob")
+        ]
+        for writer in pair:
+            writer.start()
+        time.sleep(pause_s)
+        for writer in pair:
+            writer.kill()
+            writer.join()
+        known = log.read()
+        made = log.accept(ENTRY, usage="dataset", by="eve")  # no lock is left behind
+        assert log.read() == (*known, made)
 
 
 def test_a_line_is_plain_json(log: ReceiptLog) -> None:

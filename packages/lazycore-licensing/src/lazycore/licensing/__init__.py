@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lazycore.licensing._acceptance import accepted_terms
     from lazycore.licensing._allowlist import Allowlist
     from lazycore.licensing._assess import Assessment, assess
     from lazycore.licensing._audit import AuditFinding, AuditItem, AuditReport, audit
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         Evidence,
         LicenseFinding,
     )
+    from lazycore.licensing._hashes import HashCache
     from lazycore.licensing._hub import HubLicense, hub_licenses
     from lazycore.licensing._locks import read_lock
     from lazycore.licensing._model_folder import ModelFacts, read_model_folder
@@ -87,6 +89,7 @@ _HOMES = {
     "Evidence": "_findings",
     "Expression": "_expression",
     "ExpressionError": "_errors",
+    "HashCache": "_hashes",
     "HashMismatchError": "_errors",
     "HubLicense": "_hub",
     "License": "_expression",
@@ -120,6 +123,7 @@ _HOMES = {
     "TierConflictError": "_errors",
     "Usage": "_decision",
     "Verdict": "_decision",
+    "accepted_terms": "_acceptance",
     "assess": "_assess",
     "audit": "_audit",
     "classify": "_classes",
@@ -160,6 +164,7 @@ __all__ = [
     "Evidence",
     "Expression",
     "ExpressionError",
+    "HashCache",
     "HashMismatchError",
     "HubLicense",
     "License",
@@ -192,6 +197,7 @@ __all__ = [
     "TierConflictError",
     "Usage",
     "Verdict",
+    "accepted_terms",
     "assess",
     "audit",
     "classify",

@@ -6,18 +6,16 @@ import datetime as dt
 import threading
 from typing import TYPE_CHECKING
 
-from lazycore.licensing import _hashes
+from lazycore.licensing._acceptance import check_acceptance
 from lazycore.licensing._allowlist_table import Table
 from lazycore.licensing._errors import (
     AllowlistFormatError,
-    HashMismatchError,
     ModelNotAllowedError,
-    RestrictedLicenseNotAcceptedError,
     RevisionMismatchError,
-    TermsChangedError,
 )
 from lazycore.licensing._model_ids import is_commit, parse_model_id
 from lazycore.licensing._models import ModelLicenseEntry, ModelTier
+from lazycore.licensing._pins import check_files
 
 if TYPE_CHECKING:
     import os
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lazycore.licensing._decision import Usage
+    from lazycore.licensing._hashes import HashCache
     from lazycore.licensing._model_ids import ModelId
     from lazycore.licensing._receipts import Receipt
 
@@ -172,9 +171,10 @@ class Allowlist:
         path: str | os.PathLike[str] | None = None,
         files: Mapping[str, str] | None = None,
         usage: Usage | str | None = None,
-        accept_restricted_licenses: bool | Collection[str] = False,
+        accept_restricted_licenses: bool | Collection[str] | Mapping[str, str] = False,
         receipt: Receipt | None = None,
         strict: bool = False,
+        hash_cache: HashCache | None = None,
         today: dt.date | None = None,
     ) -> ModelLicenseEntry:
         """Return the entry of a checkpoint that may be used, or raise. Never prompts.
@@ -186,9 +186,12 @@ class Allowlist:
             files: Path -> sha256 that the caller computed; compared with the pins.
             usage: What it is loaded for; compared with the entry's usages.
             accept_restricted_licenses: True accepts Tier 2 terms as listed. The
-                stricter form is a collection of the ``terms_sha256`` accepted.
+                stricter forms are a collection of the ``terms_sha256`` accepted, and
+                a mapping of model ids to prefixes of it, see `accepted_terms`.
             receipt: A recorded acceptance, instead of the flag.
-            strict: Refuse moving revisions, and bases that are not listed.
+            strict: Refuse moving revisions, bases that are not listed, pins that
+                nobody compared, and weights in ``path`` without a pin.
+            hash_cache: Where to remember hashes of files in ``path``.
             today: For expiry; the current UTC day when None.
 
         Raises:
@@ -197,7 +200,8 @@ class Allowlist:
             TermsChangedError: The acceptance is for other terms.
             RevisionMismatchError: Another revision than the pin, or a moving one
                 under ``strict``.
-            HashMismatchError: A pinned file is missing or differs.
+            HashMismatchError: A pinned file is missing or differs; under ``strict``
+                also a pin that nobody compared.
         """
         name = parse_model_id(model_id)
         if revision is not None and name.revision not in {None, revision}:
@@ -208,14 +212,7 @@ class Allowlist:
         entry = self._admitted(name, wanted, usage, today)
         if strict:
             self._check_strict(entry, wanted)
-        pins = dict(entry.files)
-        if path is not None and pins:
-            _hashes.check_folder(path, pins, entry.model_id)
-        for file, digest in (files or {}).items():
-            if file in pins and not _hashes.equal(pins[file], digest):
-                raise HashMismatchError(
-                    f"{entry.model_id}: {file} has other bytes than its pin"
-                )
+        check_files(entry, path, files, strict=strict, cache=hash_cache)
         entries = [entry, *self._table.same_bytes((files or {}).values())]
         if any(other.deny for other in entries):
             raise ModelNotAllowedError(
@@ -223,7 +220,7 @@ class Allowlist:
             )
         tier = max(self.effective_tier(item) for item in entries)
         if tier is ModelTier.RESTRICTED:
-            _check_acceptance(entry, accept_restricted_licenses, receipt, usage)
+            check_acceptance(entry, accept_restricted_licenses, receipt, usage)
         return entry
 
     def _admitted(
@@ -277,39 +274,3 @@ class Allowlist:
             raise ModelNotAllowedError(
                 f"{entry.model_id}: base model {unknown[0]} is not listed; add an entry"
             )
-
-
-def _check_acceptance(
-    entry: ModelLicenseEntry,
-    accepted: object,
-    receipt: Receipt | None,
-    usage: Usage | str | None,
-) -> None:
-    if receipt is not None:
-        receipt.covers(entry, usage=usage)
-        return
-    # Truthy is not enough: `"false"` from a configuration file is truthy.
-    if accepted is True:
-        return
-    hashes = accepted if isinstance(accepted, set | frozenset | list | tuple) else ()
-    hashes = [item for item in hashes if isinstance(item, str)]
-    if not hashes:
-        raise RestrictedLicenseNotAcceptedError(_refusal(entry))
-    if entry.terms_sha256 not in hashes:
-        raise TermsChangedError(
-            f"{entry.model_id}: none of the accepted terms is {entry.terms_sha256}; "
-            "read the terms again and accept that hash"
-        )
-
-
-def _refusal(entry: ModelLicenseEntry) -> str:
-    title = f"{entry.model_id} is under {entry.license} (tier {int(entry.tier)})"
-    lines = [f"{title}, which is not accepted."]
-    if entry.tier is ModelTier.PERMISSIVE:
-        lines.append("  it comes from a checkpoint of tier 2")
-    lines += [f"  condition: {text}" for text in entry.conditions]
-    if entry.terms_url:
-        lines.append(f"  terms: {entry.terms_url}")
-    call = f"allowlist.check({entry.model_id!r}, accept_restricted_licenses=True)"
-    lines.append(f"  to accept: {call}")
-    return "\n".join(lines)

@@ -96,7 +96,10 @@ def run_scan(options: argparse.Namespace) -> int:
     if facts.license is None:
         notes.append("no single licence is stated")
     if options.json:
-        names = ("model_id", "revision", "license", "license_tag", "license_link")
+        names = (
+            *("model_id", "revision", "license", "license_tag", "license_link"),
+            "terms_sha256",
+        )
         row: dict[str, object] = {name: getattr(facts, name) for name in names}
         row |= {"base_models": list(facts.base_models), "notes": notes}
         print(json.dumps(row, indent=2))
@@ -104,6 +107,8 @@ def run_scan(options: argparse.Namespace) -> int:
         print(f"licence   {printable(facts.license or 'unknown')}")
         print(f"model     {printable(facts.model_id or '-')}")
         print(f"revision  {facts.revision or '-'}")
+        if facts.terms_sha256:
+            print(f"terms     sha256:{facts.terms_sha256}")
         for base in facts.base_models:
             print(f"base      {printable(base)}")
         for note in notes:

@@ -1,17 +1,23 @@
-"""Hash the files of a model and compare them with their pins."""
+"""Hash large files, and remember what was hashed."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
+import os
+import re
+import stat
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
-from lazycore.licensing._errors import HashMismatchError
+from lazycore.licensing._errors import ReaderError
 
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
+MAX_CACHE_BYTES: Final = 16 * 1024 * 1024
+# A file that was written this recently may change again within one tick of its clock.
+SETTLED_S: Final = 2.0
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -28,20 +34,81 @@ def equal(first: str, second: str) -> bool:
     )
 
 
-def check_folder(
-    folder: str | os.PathLike[str], pins: Mapping[str, str], name: str
-) -> None:
-    """Hash every pinned file below a folder.
+class HashCache:
+    """Hashes by device, inode, size and both times, kept in a file.
+
+    Weights of many gigabytes are then hashed once and not at every start. Whoever
+    can write the cache can make any file look reviewed, so a cache that others may
+    write is refused. A cache that can't be written is no error: hashing repeats.
+
+    Args:
+        path: The file, JSON; it need not exist.
 
     Raises:
-        HashMismatchError: A file is missing or differs.
+        ReaderError: It belongs to another user, or others may write it.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cache = HashCache(folder + "/hashes.json")
+        ...     _ = Path(folder, "weights").write_bytes(b"")
+        ...     cache.sha256(folder + "/weights")[:8]
+        'e3b0c442'
     """
-    for relative, digest in sorted(pins.items()):
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._known: dict[str, str] = {}
         try:
-            found = sha256_of(Path(folder, relative))
-        except OSError as error:
-            raise HashMismatchError(
-                f"{name}: pinned file {relative} can't be read: {error.strerror}"
-            ) from error
-        if not equal(found, digest):
-            raise HashMismatchError(f"{name}: {relative} has other bytes than its pin")
+            state = self.path.stat()
+        except FileNotFoundError:
+            return
+        if os.name == "posix":
+            _check_owner(self.path, state)
+        if state.st_size <= MAX_CACHE_BYTES:
+            self._known = _read(self.path)
+
+    def sha256(self, path: str | os.PathLike[str]) -> str:
+        """Return the SHA-256 of a file, hashed now or remembered."""
+        key = _key(Path(path).stat())
+        if key in self._known:
+            return self._known[key]
+        digest = sha256_of(path)
+        after = Path(path).stat()
+        age = time.time() - max(after.st_mtime, after.st_ctime)
+        if _key(after) == key and age > SETTLED_S:
+            self._known[key] = digest
+            self._write()
+        return digest
+
+    def _write(self) -> None:
+        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        try:
+            fresh.touch(mode=0o600, exist_ok=False)
+            fresh.write_text(json.dumps(self._known, sort_keys=True), "ascii")
+            fresh.replace(self.path)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+
+
+def _check_owner(path: Path, state: os.stat_result) -> None:
+    if state.st_uid != os.geteuid() or state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ReaderError(
+            f"{path}: a hash cache must be yours and writable by you alone; "
+            f"run chmod 600, or remove it"
+        )
+
+
+def _key(state: os.stat_result) -> str:
+    times = f"{state.st_mtime_ns}:{state.st_ctime_ns}"
+    return f"{state.st_dev}:{state.st_ino}:{state.st_size}:{times}"
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Return what a cache holds; a damaged one holds nothing."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    rows = found.items() if isinstance(found, dict) else ()
+    return {k: v for k, v in rows if isinstance(v, str) and _DIGEST.match(v)}

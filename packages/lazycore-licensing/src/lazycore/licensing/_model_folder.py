@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lazycore.licensing import _readers
 from lazycore.licensing._errors import ReaderError, SourceError
@@ -12,16 +13,18 @@ from lazycore.licensing._expression import normalize
 from lazycore.licensing._hub import hub_licenses
 from lazycore.licensing._model_ids import is_commit
 from lazycore.licensing._texts import identify
+from lazycore.licensing._weights import MAX_FILES, PICKLES, SAFE, model_files
 
 if TYPE_CHECKING:
     import os
 
-MAX_FILES: Final = 20_000
-# Formats that run code while they load (Python's pickle underneath).
-PICKLES: Final = frozenset(
-    (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".npy")
+# Settings that may name Python of the repository.
+_SETTINGS: Final = (
+    *("config.json", "tokenizer_config.json", "processor_config.json"),
+    *("preprocessor_config.json", "video_preprocessor_config.json"),
+    *("generation_config.json", "modules.json", "model_index.json"),
 )
-SAFE: Final = frozenset((".safetensors", ".gguf", ".onnx"))
+_MAX_TERMS_BYTES: Final = 400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class ModelFacts:
         pickle_only: Whether its weights exist only in formats that run code.
         statements: (file, what it states) pairs.
         problems: Sentences: files that disagree or can't be read.
+        terms_sha256: Hash of its licence file, when there is exactly one.
     """
 
     model_id: str | None
@@ -51,21 +55,33 @@ class ModelFacts:
     pickle_only: bool
     statements: tuple[tuple[str, str], ...]
     problems: tuple[str, ...]
+    terms_sha256: str | None = None
 
 
 def read_model_folder(path: str | os.PathLike[str]) -> ModelFacts:
-    """Read a model folder: card, weights' metadata, adapter and code settings.
+    r"""Read a model folder: card, weights' metadata, adapter and code settings.
 
     No weight is loaded and nothing is executed.
 
     Args:
-        path: A model folder, or a ``models--org--name`` folder of a hub cache with
-            one snapshot.
+        path: A model folder, a ``models--org--name`` folder of a hub cache with one
+            snapshot, or a manifest of Ollama (a file below ``models/manifests``).
 
     Raises:
         SourceError: The folder is absent or its cache holds several snapshots.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "README.md").write_text("---\nlicense: mit\n---\n")
+        ...     read_model_folder(folder).license
+        'MIT'
     """
     folder = Path(path)
+    if folder.is_file():
+        from lazycore.licensing._ollama import read_manifest
+
+        return read_manifest(folder)
     if not folder.is_dir():
         raise SourceError(f"{folder}: no such folder")
     snapshots = folder / "snapshots"
@@ -89,6 +105,7 @@ class _Scan:
         self.problems: list[str] = []
         self.remote_code = False
         self.suffixes: set[str] = set()
+        self.terms: list[str] = []
 
     def facts(self) -> ModelFacts:
         self._card()
@@ -107,6 +124,7 @@ class _Scan:
             pickle_only=bool(self.suffixes & PICKLES) and not self.suffixes & SAFE,
             statements=tuple(self.tags),
             problems=tuple(self.problems),
+            terms_sha256=self.terms[0] if len(self.terms) == 1 else None,
         )
 
     def _cache(self) -> tuple[str | None, str | None]:
@@ -134,27 +152,32 @@ class _Scan:
         self.bases += found.get("base_model", [])
 
     def _settings(self) -> None:
-        for name in ("config.json", "tokenizer_config.json", "processor_config.json"):
-            self.remote_code |= "auto_map" in self._json(name)
+        for name in _SETTINGS:
+            self.remote_code |= _runs_code(name, self._json(name))
         adapter = self._json("adapter_config.json").get("base_model_name_or_path")
         if isinstance(adapter, str) and adapter:
             self.bases.append(adapter)
 
-    def _json(self, name: str) -> dict[str, object]:
+    def _json(self, name: str) -> dict[str, Any]:
         place = self.folder / name
         if not place.is_file():
             return {}
         try:
-            return _readers.read_json(place)
+            found = _readers.read_json(place)
         except (ReaderError, OSError) as error:
             self.problems.append(str(error))
             return {}
+        if isinstance(found, dict):
+            return found
+        if name != "modules.json":
+            self.problems.append(f"{place}: not a JSON object")
+        return {"": found}
 
     def _weights(self) -> None:
-        for number, place in enumerate(sorted(self.folder.rglob("*"))):
-            if number >= MAX_FILES:
-                self.problems.append(f"more than {MAX_FILES} files; the rest is unread")
-                break
+        places = model_files(self.folder)
+        if len(places) > MAX_FILES:
+            self.problems.append(f"more than {MAX_FILES} files; the rest is unread")
+        for place in places[:MAX_FILES]:
             suffix = place.suffix.lower()
             if suffix in PICKLES | SAFE:
                 self.suffixes.add(suffix)
@@ -194,9 +217,11 @@ class _Scan:
             found[where] = str(expression) if expression else f"unknown: {tag:.60}"
         for place in sorted(self.folder.glob("LICENSE*")):
             if place.is_file():
-                with place.open("rb") as stream:
-                    text = stream.read(400_000).decode("utf-8", "replace")
-                ids = [match.id for match in identify(text).matches]
+                raw = place.read_bytes() if _is_short(place) else b""
+                self.terms.append(hashlib.sha256(raw).hexdigest())
+                ids = [
+                    match.id for match in identify(raw.decode(errors="replace")).matches
+                ]
                 if len(ids) == 1:
                     found[place.name] = ids[0]
         values = sorted(set(found.values()))
@@ -205,3 +230,33 @@ class _Scan:
             self.problems.append(f"the licences disagree: {said}")
             return None
         return values[0] if values and not values[0].startswith("unknown:") else None
+
+
+def _is_short(place: Path) -> bool:
+    return place.stat().st_size <= _MAX_TERMS_BYTES
+
+
+def _runs_code(name: str, found: dict[str, Any]) -> bool:
+    """Tell whether settings make a library import Python of the repository."""
+    if name == "modules.json":  # sentence-transformers: a list of modules
+        rows = found.get("", [])
+        kinds = [row.get("type") for row in rows if isinstance(row, dict)]
+        return any(not str(kind).startswith("sentence_transformers.") for kind in kinds)
+    if name == "model_index.json":  # diffusers: [module, class] or a custom pipeline
+        pipeline = found.get("_class_name")
+        return isinstance(pipeline, list)
+    return _mentions(found, "auto_map")
+
+
+def _mentions(found: dict[str, Any], key: str) -> bool:
+    """Look for a key at every depth: parts of a model have settings of their own."""
+    work: list[Any] = [found]
+    while work:
+        item = work.pop()
+        if isinstance(item, dict):
+            if key in item:
+                return True
+            work += item.values()
+        elif isinstance(item, list):
+            work += item
+    return False

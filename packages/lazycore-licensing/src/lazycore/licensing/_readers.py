@@ -13,12 +13,18 @@ from lazycore.licensing._errors import ReaderError
 if TYPE_CHECKING:
     import os
 
-MAX_HEADER_BYTES: Final = 100_000_000  # safetensors' own limit
+# safetensors itself stops at 100 MB; headers of real shards are below 2 MB.
+MAX_HEADER_BYTES: Final = 32_000_000
+MAX_TENSOR_CHARACTERS: Final = 65_536
+MAX_METADATA_CHARACTERS: Final = 4_000_000
 MAX_CARD_BYTES: Final = 1_000_000
-MAX_JSON_BYTES: Final = 16_000_000
+MAX_JSON_BYTES: Final = 8_000_000
+MAX_LINE_CHARACTERS: Final = 2_000
 MAX_GGUF_KEYS: Final = 100_000
 MAX_GGUF_STRING: Final = 1_000_000
 MAX_GGUF_ARRAY: Final = 10_000_000
+MAX_GGUF_TEXTS: Final = 4_000_000  # strings in all arrays together
+MAX_GGUF_KEPT: Final = 8_000_000  # characters of all values together
 _KEYS: Final = frozenset(
     (
         *("license", "license_name", "license_link", "base_model"),
@@ -47,7 +53,9 @@ def read_card(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         raise ReaderError(f"{path}: the front matter is never closed by ---")
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
-    for line in lines[1:end]:
+    for whole in lines[1:end]:
+        # The patterns below are quadratic in blanks; no licence is that long.
+        line = whole[:MAX_LINE_CHARACTERS]
         top = re.match(r"([A-Za-z_][\w-]*)\s*:\s*(.*)$", line)
         if top is not None:
             current = found.setdefault(top[1], []) if top[1] in _KEYS else None
@@ -71,11 +79,11 @@ def _scalars(text: str) -> list[str]:
     return [text]
 
 
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a small JSON object.
+def read_json(path: str | os.PathLike[str]) -> dict[str, Any] | list[Any]:
+    """Read a small JSON object or list.
 
     Raises:
-        ReaderError: It is too large, no JSON, or no object.
+        ReaderError: It is too large, no JSON, or neither.
     """
     place = Path(path)
     if place.stat().st_size > MAX_JSON_BYTES:
@@ -84,8 +92,8 @@ def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
         found = json.loads(place.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ReaderError(f"{path}: not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ReaderError(f"{path}: not a JSON object")
+    if not isinstance(found, dict | list):
+        raise ReaderError(f"{path}: neither a JSON object nor a list")
     return found
 
 
@@ -110,13 +118,67 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, str]:
             raise ReaderError(f"{path}: a header of {length} bytes does not fit")
         body = stream.read(length)
     try:
-        header = json.loads(body)
+        metadata = _metadata(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ReaderError(f"{path}: the header is no JSON: {error}") from error
-    metadata = header.get("__metadata__", {}) if isinstance(header, dict) else None
     if not isinstance(metadata, dict):
         raise ReaderError(f"{path}: the header has no table of metadata")
     return {str(k): v for k, v in metadata.items() if isinstance(v, str)}
+
+
+_BLANK: Final = re.compile(r"[ \t\r\n]*")
+
+
+def _metadata(text: str) -> object:
+    """Return ``__metadata__`` of a header without building the rest of it.
+
+    Millions of empty lists in a header would cost twenty times its bytes, so each
+    member is decoded alone, from a slice, and dropped.
+    """
+    decoder = json.JSONDecoder()
+
+    def after(position: int, wanted: str) -> tuple[str, int]:
+        place = _BLANK.match(text, position).end()  # type: ignore[union-attr]
+        found = text[place : place + 1]
+        if not found or found not in wanted:
+            message = f"expected {wanted!r} at character {place}"
+            raise ValueError(message)
+        return found, place + 1
+
+    _, position = after(0, "{")
+    if _BLANK.sub("", text[position : position + 64])[:1] == "}":
+        return {}
+    while True:
+        _, position = after(position, '"')
+        key, length = _decoded(decoder, text, position - 1, MAX_TENSOR_CHARACTERS)
+        _, position = after(length, ":")
+        own = key == "__metadata__"
+        limit = MAX_METADATA_CHARACTERS if own else MAX_TENSOR_CHARACTERS
+        value, position = _decoded(decoder, text, position, limit)
+        if own:
+            return value
+        sign, position = after(position, ",}")
+        if sign == "}":
+            return {}
+
+
+def _decoded(
+    decoder: json.JSONDecoder, text: str, position: int, limit: int
+) -> tuple[Any, int]:
+    """Decode one value at a position; most are short, so a short slice comes first."""
+    start = _BLANK.match(text, position).end()  # type: ignore[union-attr]
+    for size in (512, limit):
+        try:
+            value, end = decoder.raw_decode(text[start : start + size])
+        except ValueError:
+            if size == limit:
+                raise
+            continue
+        # A number at the end of a slice may go on behind it.
+        if end < size or start + end == len(text):
+            return value, start + end
+    message = f"a value at character {start} is longer than {limit}"
+    raise ValueError(message)
 
 
 # GGUF value types (ggml, docs/gguf.md): bytes per value of the fixed ones.
@@ -153,6 +215,7 @@ def read_gguf(path: str | os.PathLike[str]) -> dict[str, str]:
             key = reader.text()
             value = reader.value(reader.number("<I"))
             if value is not None and key.startswith("general."):
+                reader.keep(key, value)
                 found[key] = value
     return found
 
@@ -164,6 +227,13 @@ class _Gguf:
         self.stream = stream
         self.size = size
         self.path = path
+        self.kept = 0
+        self.texts = 0
+
+    def keep(self, *texts: str) -> None:
+        self.kept += sum(map(len, texts))
+        if self.kept > MAX_GGUF_KEPT:
+            raise ReaderError(f"{self.path}: its texts exceed {MAX_GGUF_KEPT}")
 
     def take(self, count: int) -> bytes:
         data = self.stream.read(count)
@@ -200,6 +270,9 @@ class _Gguf:
         if inner in _GGUF_SIZES:
             self.skip(_GGUF_SIZES[inner] * count)
         elif inner == _GGUF_STRING:
+            self.texts += count
+            if self.texts > MAX_GGUF_TEXTS:
+                raise ReaderError(f"{self.path}: claims {self.texts} texts")
             for _ in range(count):
                 self.skip(self.number("<Q"))
         else:
