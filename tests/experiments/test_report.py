@@ -13,7 +13,7 @@ from lazycore.experiments._report import write_report
 from lazycore.experiments._report._markup import element, join, text
 from lazycore.experiments._report._scale import nice_scale
 from lazycore.experiments._report._write import render
-from lazycore.experiments._study import Metric
+from lazycore.experiments._study import Metric, ModelSlot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,3 +312,26 @@ def test_what_models_cost_is_paired_like_everything_else(
     assert "+$0.00100" in page
     # u0 told nothing: it is left out of the pairs, not counted as 0.
     assert "<small>7 units</small>" in page
+
+
+def test_provenance_says_when_and_under_which_licence(make_record: MakeRecord) -> None:
+    record = make_record({"bench": mixed(9)}, metric=BINARY)
+    slot = ModelSlot(
+        slot="main",
+        checkpoint="org/model",
+        license="LicenseRef-terms",
+        tier=2,
+        conditions=("name the model",),
+    )
+    facts = {"started_unix_s": 0, "backend": "boxes", "lock": "x" * 64, "cores": None}
+    study = replace(record.study, models=(slot,))
+    page = pages(replace(record, study=study, provenance=facts)).decode()
+    for words in (
+        "Model slot main",
+        "org/model, LicenseRef-terms, tier 2, accepted for this run: name the model",
+        "1970-01-01 00:00:00 UTC",
+        '<th scope="row">Sandbox</th><td>boxes</td>',
+        '<th scope="row">Cores</th><td>unknown</td>',
+    ):
+        assert words in page
+    assert "x" * 64 not in page

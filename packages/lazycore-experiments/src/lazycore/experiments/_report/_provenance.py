@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,11 +16,21 @@ if TYPE_CHECKING:
 
     from lazycore.experiments._paired_result import Comparison
     from lazycore.experiments._reader import RunRecord
+    from lazycore.experiments._study import ModelSlot
 
 __all__ = ["digest_text", "methods", "provenance", "verify_command"]
 
 _LONGEST = 400
 _MOST_FACTS = 80
+_SHOWN_ABOVE = frozenset({"lock", "mode", "models", "started_unix_s"})
+_NAMES = {
+    "backend": "Sandbox",
+    "cores": "Cores",
+    "git tree": "Snapshot, git tree",
+    "guarantees": "Sandbox guarantees",
+    "format": "Journal format",
+    "snapshot sha256": "Snapshot, SHA-256",
+}
 
 
 def methods(comparison: Comparison) -> Markup:
@@ -135,10 +146,10 @@ def provenance(record: RunRecord) -> Markup:
         ("Mode", study.mode),
         ("Seeds", ", ".join(map(str, study.seeds))),
         *[
-            (f"Model slot {m.slot}", f"{m.checkpoint}, {m.license}, tier {m.tier}")
+            (f"Model slot {clipped(m.slot, 80)}", clipped(_licence(m), _LONGEST))
             for m in study.models
         ],
-        *islice(_flat(record.provenance), _MOST_FACTS),
+        *islice(_session(record.provenance), _MOST_FACTS),
     ]
     rows = [
         element("tr", element("th", name, scope="row"), element("td", value))
@@ -174,6 +185,25 @@ def digest_text(value: str) -> Markup:
     return element(
         "code", [element("span", group) for group in groups], class_="digest"
     )
+
+
+def _licence(model: ModelSlot) -> str:
+    accepted = ", accepted for this run" if model.tier > 1 else ""
+    conditions = f": {'; '.join(model.conditions)}" if model.conditions else ""
+    return (
+        f"{model.checkpoint}, {model.license}, tier {model.tier}{accepted}{conditions}"
+    )
+
+
+def _session(facts: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield what the last session says of itself, what stands above left out."""
+    started = facts.get("started_unix_s")
+    if isinstance(started, int):
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(started))
+        yield "Started", when
+    shown = {key: value for key, value in facts.items() if key not in _SHOWN_ABOVE}
+    for name, value in _flat(shown):
+        yield _NAMES.get(name, name[:1].upper() + name[1:]), value
 
 
 def _flat(value: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
