@@ -91,8 +91,11 @@ QUICK = ("daemon", "glutton")
     ("mode", "names"),
     [
         pytest.param("fresh", QUICK, id="fresh, two attacks"),
-        pytest.param("fresh", tuple(ATTACKS), id="fresh", marks=pytest.mark.slow),
-        pytest.param("fork", tuple(ATTACKS), id="fork", marks=pytest.mark.slow),
+        pytest.param("session", QUICK, id="session, two attacks"),
+        *(
+            pytest.param(mode, tuple(ATTACKS), id=mode, marks=pytest.mark.slow)
+            for mode in ("fresh", "fork", "session")
+        ),
     ],
 )
 def test_an_attack_ends_with_its_cell(

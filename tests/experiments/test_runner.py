@@ -63,16 +63,54 @@ def test_a_study_runs_every_arm_on_every_unit_and_seed(run_body: Run) -> None:
     assert verify_run(record.path).findings == ()
 
 
-def test_figures_of_resources_are_measured(run_body: Run) -> None:
-    row = run_body("return {'score': 1}", units=["u"]).rows[0]
+# Each process tells its own CPU time at its end; together they are the truth.
+BURN = """\
+import os, time
+def burn(seconds):
+    while time.process_time() < seconds:
+        sum(range(10_000))
+    return time.process_time()
+if request.arm == "no_op":
+    return {"score": 0.0}
+away, near = os.pipe()
+if os.fork() == 0:
+    os.write(near, b"%r\\n" % burn(0.15))
+    os._exit(0)
+middle = os.fork()
+if middle == 0:
+    if os.fork() == 0:  # its parent does not wait for it
+        os.setsid()
+        os.write(near, b"%r\\n" % burn(0.15))
+    os._exit(0)
+os.waitpid(middle, 0)
+os.close(near)
+with open(away, "rb") as told:
+    others = sum(map(float, told))
+return {"score": others + burn(0.2)}
+"""
+
+
+@pytest.mark.parametrize("mode", ["fresh", "fork"])
+def test_cpu_time_is_the_truth_with_children_and_orphans(
+    mode: str, run_body: Run
+) -> None:
+    rows = {row.arm: row for row in run_body(BURN, units=["u"], mode=mode).rows}
+    row = rows["candidate"]
+    truth = row.value
+    assert truth is not None
+    assert truth > 0.5
+    assert row.cpu_s == pytest.approx(truth, rel=0.05)
     assert row.wall_s is not None
     assert row.wall_s > 0
-    assert row.cpu_s is not None
-    assert row.cpu_s > 0
     assert row.max_rss_bytes is not None
     assert row.max_rss_bytes > 2**20
 
 
+CHANNEL = """\
+import os
+fd = os.environ.get('LAZYCORE_REPLY_FD') or os.open(os.environ['LAZYCORE_REPLIES'], 1)
+fd = int(fd)
+"""
 BAD_UNITS: dict[str, tuple[str, str]] = {
     "crash": ("raise RuntimeError('boom')", "crash"),
     "exit": ("import os; os._exit(3)", "crash"),
@@ -85,16 +123,13 @@ BAD_UNITS: dict[str, tuple[str, str]] = {
     "nan": ("return {'score': float('nan')}", "protocol"),
     "silent": ("raise SystemExit", "protocol"),
     "garbage": (
-        (
-            r"import os; os.write(int(os.environ['LAZYCORE_REPLY_FD']), b'\xff{')"
-            "\nraise SystemExit"
-        ),
+        f"{CHANNEL}os.write(fd, b'\\xff{{'); raise SystemExit",
         "protocol",
     ),
     "doubled": (
         (
-            'import os; text = b\'{"status": "succeeded", "status": "failed"}\'\n'
-            "os.write(int(os.environ['LAZYCORE_REPLY_FD']), text); raise SystemExit"
+            f'{CHANNEL}text = b\'{{"status": "succeeded", "status": "failed"}}\\n\'\n'
+            "os.write(fd, text); raise SystemExit"
         ),
         "protocol",
     ),
@@ -122,7 +157,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("mode", ["fresh", "fork"])
+@pytest.mark.parametrize("mode", ["fresh", "fork", "session"])
 def test_one_bad_unit_never_ends_a_study(mode: str, run_body: Run) -> None:
     assert {kind for pair in PAIRS.values() for kind in pair if kind} == {*BAD_UNITS}
     branches = [
@@ -149,7 +184,7 @@ def test_one_bad_unit_never_ends_a_study(mode: str, run_body: Run) -> None:
     assert "RuntimeError: boom" in messages["half", "candidate"]
     nan = messages["words", "candidate"]
     assert "score" in nan or "NaN" in nan
-    if mode == "fresh":
+    if mode != "fork":
         assert "duplicate key" in messages["twice", "candidate"]
     assert verify_run(record.path).findings == ()
 
@@ -511,7 +546,7 @@ def start_coordinator(
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("mode", ["fresh", "fork"])
+@pytest.mark.parametrize("mode", ["fresh", "fork", "session"])
 def test_a_killed_run_continues_to_the_same_results(
     mode: str, write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:

@@ -26,6 +26,14 @@ class ResultsDigest:
     def __contains__(self, cell: str) -> bool:
         return bytes.fromhex(cell) in self._leaves
 
+    def leaf(self, cell: str) -> str:
+        """Return the leaf of a finished cell.
+
+        Raises:
+            LookupError: The cell is not finished.
+        """
+        return self._leaves[bytes.fromhex(cell)].hex()
+
     def add(self, cell: str, leaf: str) -> None:
         """Add a finished cell.
 

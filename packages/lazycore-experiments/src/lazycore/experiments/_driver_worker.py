@@ -6,9 +6,9 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._attempt import classify
 from lazycore.experiments._canonical import canonical, digest, sha256_hex
 from lazycore.experiments._checkout import Checkout, read_checkout
+from lazycore.experiments._classify import classify
 from lazycore.experiments._driver_config import CANDIDATE_CHECKOUT_ENV
 from lazycore.experiments._environment import package_folders
 from lazycore.experiments._errors import (

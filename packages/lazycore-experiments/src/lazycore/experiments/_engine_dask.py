@@ -317,18 +317,19 @@ def _lost(lock: StudyLock, cell: Cell, message: str) -> CellOutcome:
         exit_code=None,
         method="none",
     )
-    attempt = Attempt(
-        number=1,
-        failure_class=FailureClass.INFRASTRUCTURE,
-        message=message,
-        resources=used,
-        response=None,
-    )
     arms = {
         arm: ArmOutcome(
             arm=arm,
             request=build_request(lock.study, lock.digest, cell, arm)[1],
-            attempts=(attempt,),
+            attempts=(
+                Attempt(
+                    number=cell.tried.get(arm, 0) + 1,
+                    failure_class=FailureClass.INFRASTRUCTURE,
+                    message=message,
+                    resources=used,
+                    response=None,
+                ),
+            ),
             started_ns=time.time_ns(),
             ended_ns=time.time_ns(),
         )

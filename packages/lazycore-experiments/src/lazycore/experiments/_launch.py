@@ -84,6 +84,7 @@ def worker_policy(
     environment: Mapping[str, str],
     *,
     host_environment: Mapping[str, str] | None = None,
+    channel: Path | None = None,
 ) -> SandboxPolicy:
     """Return what an arm's worker may do: read its snapshot, answer, nothing else.
 
@@ -93,6 +94,8 @@ def worker_policy(
         arm: Whose worker it is.
         environment: Where passed variables get their values.
         host_environment: Variables the host adds on its own account.
+        channel: A folder with the pipes of a process that answers many requests. It
+            has no deadline of its own: the host holds one for each request.
     """
     from lazycore.sandbox import ResourceLimits, SandboxPolicy
 
@@ -101,9 +104,10 @@ def worker_policy(
     passed = {name: environment[name] for name in arm.environment}
     return SandboxPolicy(
         allowed_read_paths=(str(snapshot), *map(str, sdk_root())),
+        allowed_write_paths=() if channel is None else (str(channel),),
         env={**FIXED_ENVIRONMENT, **passed, **(host_environment or {})},
         cwd=str(snapshot),
-        timeout_s=limits.wall_timeout_s,
+        timeout_s=limits.wall_timeout_s if channel is None else None,
         limits=ResourceLimits(
             memory_bytes=limits.memory_bytes,
             cpu_s=limits.cpu_s,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._canonical import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from lazycore.experiments._study import Benchmark, Study
 
@@ -32,6 +32,8 @@ class Cell:
         block: Whether the worker answers per unit.
         order: Arms in the order they run: a coin derived from the cell's id, so
             that neither arm always finds warm caches.
+        tried: Attempts per arm that are in the journal already, of a session that
+            was killed before it could write the cell.
 
     Examples:
         >>> from lazycore.experiments import arm_order
@@ -47,6 +49,7 @@ class Cell:
     units: tuple[str, ...]
     block: bool
     order: tuple[str, ...]
+    tried: Mapping[str, int] = field(default_factory=dict)
 
 
 def plan_cells(study: Study, lock_digest: str) -> Iterator[Cell]:

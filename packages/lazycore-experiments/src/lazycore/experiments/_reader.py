@@ -45,6 +45,9 @@ class RunRecord:
         sessions: How often the run was started or continued.
         provenance: Interpreter, host, sandbox, engine and versions of the last
             session.
+        order_check: In mode ``session`` what came of asking a sample of cells again in
+            the opposite order: ``checked`` (how many), ``differing`` and ``failed``
+            (their ids). None in the other modes and before the run is complete.
 
     Examples:
         >>> from lazycore.experiments import load_run
@@ -69,6 +72,7 @@ class RunRecord:
     reason: str
     sessions: int
     provenance: Mapping[str, Any]
+    order_check: Mapping[str, Any] | None = None
     _places: Mapping[str, tuple[int, int]] = field(repr=False)
 
     def output(self, cell: str, arm: str, unit: str) -> Any:  # JSON of the worker
@@ -161,6 +165,7 @@ def load_run(path: str | Path) -> RunRecord:
     reason = "running"
     wall_s = elapsed_s = 0.0
     provenance: dict[str, Any] = {}
+    order_check: Mapping[str, Any] | None = None
     for record in read_journal(journal, torn_tail=True):
         body = record.body
         if record.type == "session":
@@ -180,6 +185,8 @@ def load_run(path: str | Path) -> RunRecord:
             failures += failure_rows(study, body, final=True)
             failed += body["status"] == "failed"
             places[body["cell"]] = (record.offset, record.length)
+        elif record.type == "order":
+            order_check = freeze(body)
         elif record.type == "end":
             reason = body["reason"]
     cells.sort(key=lambda item: item[0])
@@ -200,5 +207,6 @@ def load_run(path: str | Path) -> RunRecord:
         reason=reason,
         sessions=sessions,
         provenance=freeze(provenance),
+        order_check=order_check,
         _places=places,
     )

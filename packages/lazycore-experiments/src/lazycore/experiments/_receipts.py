@@ -209,9 +209,14 @@ def _statements(folder: Path, lock: StudyLock) -> Iterator[dict[str, Any]]:
     journal = folder / "journal.jsonl"
     session: dict[str, Any] = {}
     end: dict[str, Any] = {}
+    order: dict[str, Any] | None = None
     for record in read_journal(journal):
         if record.type == "session":
             session = record.body
+        elif record.type == "order":
+            order = {
+                key: record.body[key] for key in ("checked", "differing", "failed")
+            }
         elif record.type == "end":
             end = record.body
     run = [
@@ -234,6 +239,7 @@ def _statements(folder: Path, lock: StudyLock) -> Iterator[dict[str, Any]]:
             "buildDefinition": {
                 "buildType": _BUILD_TYPE,
                 "externalParameters": {"study": lock.study.id, "mode": session["mode"]},
+                **({} if order is None else {"internalParameters": {"order": order}}),
                 "resolvedDependencies": [
                     {"name": name, "digest": {"sha256": value}}
                     for name, value in materials
@@ -281,6 +287,7 @@ def _cell_statement(
     }
     predicate = {
         "lock": lock.digest,
+        "mode": lock.study.mode,
         "status": body["status"],
         "values": leaf_digest(body),
         "order": body["order"],

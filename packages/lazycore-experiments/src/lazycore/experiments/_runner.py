@@ -22,7 +22,6 @@ from lazycore.experiments._launch import worker_policies
 from lazycore.experiments._licence_gate import gate_models
 from lazycore.experiments._lock import StudyLock, write_atomically
 from lazycore.experiments._observer import RunObserver, SilentObserver
-from lazycore.experiments._outcome import leaf_digest
 from lazycore.experiments._reader import RunRecord, load_run
 from lazycore.experiments._receipts import RECEIPTS, Signer, sign_run
 from lazycore.experiments._seal import read_seal, seal_run
@@ -105,15 +104,15 @@ def run_study(
     def visit(record: Record) -> None:
         if record.type == "session" and record.body["lock"] != lock.digest:
             _refuse_other_lock(folder, lock)
+        progress.read(record)
         if record.type == "cell":
-            progress.total.add(record.body["cell"], leaf_digest(record.body))
-            progress.failed += record.body["status"] == "failed"
             blobs.note(record.body)
 
     with Journal(folder, visit) as journal:
         if (folder / "lock.json").exists():
             _refuse_other_lock(folder, lock)
-        if signer is None and _is_sealed(folder, progress):
+        checked = progress.order_checked or lock.study.mode != "session"
+        if signer is None and checked and _is_sealed(folder, progress):
             return load_run(folder)
         blockers = preflight(
             lock,

@@ -17,7 +17,7 @@ id = "{id}"
 title = "Strip and fold case before matching"
 question = "Does cleaning an answer's text raise the share of exact matches?"
 baseline = "no_op"
-mode = "fresh"          # a process per arm and cell; "fork" forks a warm server
+mode = "fresh"          # a process per arm and cell; or "fork", or "session"
 seeds = [0]
 
 [worker]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._errors import ArtifactError
 from lazycore.experiments._interrupt import interruptible
 from lazycore.experiments._launch import worker_policies
+from lazycore.experiments._order_check import check_order
 from lazycore.experiments._outcome import (
     attempt_body,
     cell_body,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from lazycore.experiments._blobs import BlobStore
     from lazycore.experiments._digests import ResultsDigest
     from lazycore.experiments._engine import Engine
-    from lazycore.experiments._journal import Journal
+    from lazycore.experiments._journal import Journal, Record
     from lazycore.experiments._lock import StudyLock
     from lazycore.experiments._observer import RunObserver
     from lazycore.experiments._results import FailureRow
@@ -50,6 +51,20 @@ class Progress:
     total: ResultsDigest
     failed: int = 0
     reason: str = "complete"
+    tried: dict[str, dict[str, int]] = field(default_factory=dict)
+    order_checked: bool = False
+
+    def read(self, record: Record) -> None:
+        """Take in a record that is in the journal already."""
+        body = record.body
+        if record.type == "attempt":
+            self.tried.setdefault(body["cell"], {})[body["arm"]] = body["attempt"]
+        elif record.type == "order":
+            self.order_checked = True
+        elif record.type == "cell":
+            self.total.add(body["cell"], leaf_digest(body))
+            self.failed += body["status"] == "failed"
+            self.tried.pop(body["cell"], None)
 
 
 @dataclass(slots=True)
@@ -125,6 +140,7 @@ class Session:
                 self.engine.abandon()
             outcomes.close()
         if self.progress.reason == "complete":
+            self._check_order(work, interrupted, started)
             self._refuse_drift()
         self.journal.append(
             "end",
@@ -138,10 +154,27 @@ class Session:
             },
         )
 
+    def _check_order(
+        self,
+        work: Callable[[Cell], CellOutcome],
+        interrupted: Event,
+        started: float,
+    ) -> None:
+        if self.lock.study.mode != "session":
+            return
+        total = self.progress.total
+        check = check_order(self.lock, total, self.engine, work, interrupted)
+        if check is None:
+            self.progress.reason = "interrupted"
+        else:
+            elapsed_s = time.monotonic() - started
+            self.journal.append("order", {**check, "elapsed_s": elapsed_s})
+
     def _todo(self) -> Iterator[Cell]:
         for cell in plan_cells(self.lock.study, self.lock.digest):
             if cell.id not in self.progress.total:
-                yield cell
+                tried = self.progress.tried.get(cell.id)
+                yield replace(cell, tried=tried) if tried else cell
 
     def _record(self, outcome: CellOutcome, elapsed_s: float) -> dict[str, Any]:
         study = self.lock.study

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "MODES",
     "Analysis",
     "Arm",
     "Benchmark",
@@ -22,6 +23,9 @@ __all__ = [
     "Retries",
     "Study",
 ]
+
+
+MODES = ("fresh", "fork", "session")
 
 
 def _empty() -> Mapping[str, Any]:
@@ -199,8 +203,10 @@ class Study:
         title: What people read.
         question: The question the study answers.
         baseline: The arm that does nothing.
-        mode: ``fresh`` (a process per arm and cell) or ``fork`` (a warm server
-            forks one confined child per request).
+        mode: ``fresh`` (a process per arm and cell), ``fork`` (a warm server
+            forks one confined child per request) or ``session`` (a process per arm
+            and slot answers many requests, which gives up that a cell can't see
+            what an earlier one left).
         seeds: Replicates inside each unit.
         tree: Folder that is snapshotted, relative to the study file.
         exclude: Patterns left out of the snapshot.

@@ -13,6 +13,7 @@ from lazycore.experiments._failures import FailureClass
 from lazycore.experiments._sequential import SPENDING
 from lazycore.experiments._strict_table import StrictTable
 from lazycore.experiments._study import (
+    MODES,
     Analysis,
     Arm,
     Limits,
@@ -62,7 +63,7 @@ def study_from_document(document: object, *, path: Path | None = None) -> Study:
     root.one_of("schema", int, (1,))
     head = root.table("study")
     identifier = head.name("id")
-    mode = head.one_of("mode", str, ("fresh", "fork"), "fresh")
+    mode = head.one_of("mode", str, MODES, MODES[0])
     seeds = tuple(head.array("seeds", int, (0,)))
     if not seeds or len(set(seeds)) != len(seeds):
         raise head.error("seeds", "want at least one seed, each once")
@@ -98,11 +99,22 @@ def study_from_document(document: object, *, path: Path | None = None) -> Study:
     root.done()
     _check_failed_scores(root, study)
     _check_looks(root, study)
+    _check_mode(root, study)
+    return study
+
+
+def _check_mode(root: StrictTable, study: Study) -> None:
+    """Refuse what a mode can't hold."""
     if study.mode == "fork" and any(arm.interpreter for arm in study.arms):
         raise root.error(
             "study.mode", 'only Python workers can fork; set mode = "fresh"'
         )
-    return study
+    if study.mode == "session" and study.limits.cpu_s is not None:
+        raise root.error(
+            "limits.cpu_s",
+            "a process that answers many requests has no CPU time of one request; "
+            "remove it (wall_timeout_s holds for each) or take another mode",
+        )
 
 
 def _check_looks(root: StrictTable, study: Study) -> None:

@@ -18,6 +18,7 @@ from lazycore.experiments._numbers import (
     plural,
     span,
 )
+from lazycore.experiments._order_check import order_text
 from lazycore.experiments._progress import progress
 from lazycore.experiments._terminal import on_rich_terminal, printable, safe
 from lazycore.experiments._verdict import Verdict
@@ -59,6 +60,8 @@ def print_verdict(record: RunRecord, stream: TextIO) -> None:
         lines += [_Line(_title(results[0])), *_table(results, _width(stream))]
         lines.append(_Line(""))
     lines.append(_Line(_closing(record)))
+    if told := order_text(record):
+        lines.append(_Line(told))
     if on_rich_terminal(stream):
         _print_styled(lines, stream)
     else:

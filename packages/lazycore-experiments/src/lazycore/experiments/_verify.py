@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from lazycore.experiments._errors import (
 from lazycore.experiments._interpreter import hash_file
 from lazycore.experiments._journal import read_journal
 from lazycore.experiments._lock import StudyLock
+from lazycore.experiments._order_check import SAMPLE
 from lazycore.experiments._outcome import leaf_digest
 from lazycore.experiments._plan import Cell, plan_cells
 from lazycore.experiments._protocol import build_request
@@ -138,10 +140,13 @@ def _verify_journal(
     path = folder / "journal.jsonl"
     count = 0
     named: dict[str, int] = {}
+    tried: dict[tuple[str, str], int] = {}
     try:
         for record in read_journal(path):
             count += 1
-            problem = _record_problem(record, lock, plan, total)
+            problem = _record_problem(record, lock, plan, total) or _attempt_problem(
+                record, tried
+            )
             if problem:
                 findings.append(f"{path}: record {record.seq}: {problem}")
             if record.type == "cell":
@@ -171,7 +176,40 @@ def _record_problem(
         return "belongs to another lock"
     if record.type == "end" and record.body["results"] != total.value():
         return "states another results digest"
+    if record.type == "order":
+        return _order_problem(plan, record.body)
     return _cell_problem(lock, plan, record.body) if record.type == "cell" else None
+
+
+def _attempt_problem(record: Record, tried: dict[tuple[str, str], int]) -> str | None:
+    """Hold the attempts of an arm to 1, 2, 3 ... up to the one in the cell's record.
+
+    Args:
+        record: The next record of the journal.
+        tried: Attempts so far of arms whose cell is not finished; brought up to date.
+    """
+    body = record.body
+    if record.type == "attempt":
+        found = {body["arm"]: body["attempt"]}
+    elif record.type == "cell":
+        found = {name: arm["attempt"] for name, arm in body["arms"].items()}
+    else:
+        return None
+    for arm, number in found.items():
+        expected = tried.get((body["cell"], arm), 0) + 1
+        if number != expected:
+            return f"arm {arm}: attempt {number} where attempt {expected} follows"
+        if record.type == "attempt":
+            tried[body["cell"], arm] = number
+    return None
+
+
+def _order_problem(plan: dict[str, Cell], body: dict[str, Any]) -> str | None:
+    sample = set(nsmallest(SAMPLE, plan))
+    named = {*body["differing"], *body["failed"]}
+    if body["checked"] != len(sample) or not named <= sample:
+        return "asked other cells again than the plan's sample"
+    return None
 
 
 def _cell_problem(

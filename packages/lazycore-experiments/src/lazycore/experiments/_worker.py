@@ -1,7 +1,7 @@
 """The worker's side of the protocol: read a request, call a handler, answer.
 
-Runs inside the sandbox, once per request, so it imports little. The answer goes to
-a descriptor of its own: whatever the handler prints stays a log line.
+Runs inside the sandbox, often once per request, so it imports little. The answer
+goes to a descriptor of its own: whatever the handler prints stays a log line.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ __all__ = ["AlgorithmFailure", "BenchmarkFailure", "Reply", "Request", "serve"]
 
 WORKER_PROTOCOL = "lazycore-experiments/worker/1"
 REPLY_VARIABLE = "LAZYCORE_REPLY_FD"
+REQUESTS_VARIABLE = "LAZYCORE_REQUESTS"
+REPLIES_VARIABLE = "LAZYCORE_REPLIES"
+READY = b"ready"
 # A warm server sets this list: `serve` then registers instead of answering.
 _registered: list[tuple[Handler, Callable[[], object] | None]] | None = None
 
@@ -172,6 +175,8 @@ def serve(
     In mode ``fresh`` the request is read from stdin, ``prepare`` and the handler run,
     and the answer is written to its own descriptor. In mode ``fork`` a warm server
     runs ``prepare`` once and forks one confined child per request for the handler.
+    In mode ``session`` ``prepare`` runs once and the handler for one request after
+    the other in the same process: what it keeps, the next request finds.
 
     Args:
         handler: Takes a `Request`, returns metrics or a `Reply`, or raises
@@ -187,6 +192,10 @@ def serve(
     if _registered is not None:
         _registered.append((handler, prepare))
         return
+    requests = os.environ.get(REQUESTS_VARIABLE)
+    if requests is not None:
+        _converse(handler, prepare, requests, os.environ[REPLIES_VARIABLE])
+        return
     channel = os.environ.get(REPLY_VARIABLE)
     document = json.loads(sys.stdin.buffer.read())
     if prepare is not None:
@@ -197,9 +206,28 @@ def serve(
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
         return
+    _write(int(channel), data)
+
+
+def _converse(
+    handler: Handler, prepare: Callable[[], object] | None, requests: str, replies: str
+) -> None:
+    """Answer requests, one line each, until there are no more."""
+    with open(requests, "rb") as source:  # noqa: PTH123 - pathlib is slow to load
+        channel = os.open(replies, os.O_WRONLY | os.O_CLOEXEC)
+        if prepare is not None:
+            prepare()
+        _write(channel, READY + b"\n")
+        for line in source:
+            data = answer(handler, json.loads(line))
+            sys.stdout.flush()
+            _write(channel, data + b"\n")
+
+
+def _write(channel: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(int(channel), view) :]
+        view = view[os.write(channel, view) :]
 
 
 def answer(handler: Handler, document: dict[str, Any]) -> bytes:

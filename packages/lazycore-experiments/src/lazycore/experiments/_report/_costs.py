@@ -53,6 +53,16 @@ _RESOURCES = (
     _Resource(field="cost_usd", title="Model cost", write=money, unit="US dollars"),
 )
 _RESAMPLES = 2_000
+_MODES = {
+    "fresh": "Each request is a fresh process, so loading is in it.",
+    "fork": (
+        "Each request is a child that a warm server forked, so loading is not in it."
+    ),
+    "session": (
+        "Requests of an arm share a process, so loading is not in them, and CPU time "
+        "and memory of one request are unknown."
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +134,7 @@ def _lead(record: RunRecord) -> str:
     cells = list(dict.fromkeys(row.cell for row in record.rows))
     names = tuple(arm.name for arm in study.arms)
     first = sum(arm_order(cell, names)[0] == study.baseline for cell in cells)
-    mode = (
-        "Each request is a child that a warm server forked, so loading is not in it."
-        if study.mode == "fork"
-        else "Each request is a fresh process, so loading is in it."
-    )
+    mode = _MODES[study.mode]
     return (
         f"Measured from outside the worker, baseline and arm back to back. {mode} A "
         f"coin derived from the cell's id decided which arm ran first: the baseline "

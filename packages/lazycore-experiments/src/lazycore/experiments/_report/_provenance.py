@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._numbers import clipped, duration, plural
+from lazycore.experiments._order_check import order_text
 from lazycore.experiments._report._markup import Markup, element
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def provenance(record: RunRecord) -> Markup:
         ("Cells", f"{record.finished_cells:,} of {record.planned_cells:,} finished"),
         ("Time", f"{duration(record.wall_s)} in {plural(record.sessions, 'session')}"),
         ("Mode", study.mode),
+        *([("Order", f"{order_text(record)}.")] if record.order_check else []),
         ("Seeds", ", ".join(map(str, study.seeds))),
         *[
             (f"Model slot {clipped(m.slot, 80)}", clipped(_licence(m), _LONGEST))
