@@ -258,6 +258,7 @@ def test_requirements_are_read_as_tools_and_people_write_them(
         ("a==1 ; os_name", r"requirements\.txt:1: 'os_name' is no environment"),
         ("-r missing.txt", r"requirements\.txt:1: .*missing\.txt can't be read"),
         ("# nothing", "holds no requirements"),
+        ("a" + " " * 100_000 + "b", "a requirement of 100002 characters"),
     ],
 )
 def test_a_line_that_names_no_package_is_refused(

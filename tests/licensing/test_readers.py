@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import struct
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from lazycore.licensing import (
     ReaderError,
     SourceError,
+    _readers,
     read_card,
     read_gguf,
     read_model_folder,
@@ -193,6 +197,117 @@ def test_a_broken_file_is_a_problem_not_a_crash(
 ) -> None:
     (model / name).write_bytes(raw)
     assert any(name in problem for problem in read_model_folder(model).problems)
+
+
+def _header(body: bytes) -> bytes:
+    return struct.pack("<Q", len(body)) + body
+
+
+def _gguf(count: int, raw: bytes) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, count) + raw
+
+
+def _text(raw: bytes) -> bytes:
+    return struct.pack("<Q", len(raw)) + raw
+
+
+HOSTILE = {
+    "a million lists": (read_safetensors, _header(b'{"a":[' + b"[]," * 10**6 + b"1]}")),
+    "nested tables": (read_safetensors, _header(b'{"a":' * 10**5)),
+    "many tensors": (read_safetensors, _header(b'{"a":1' + b',"a":1' * 3_000 + b"}")),
+    "a header that claims more": (read_safetensors, struct.pack("<Q", 2**63) + b"{}"),
+    "blanks in a card": (
+        read_card,
+        b"---\nlicense: a" + b" " * 500_000 + b"b\n" + b"x" * 9**6,
+    ),
+    "texts to keep": (
+        read_gguf,
+        _gguf(
+            12,
+            b"".join(
+                _text(b"general.%02d" % number)
+                + struct.pack("<I", 8)
+                + _text(b"x" * 900_000)
+                for number in range(12)
+            ),
+        ),
+    ),
+    "texts to skip": (
+        read_gguf,
+        _gguf(1, _text(b"k") + struct.pack("<IIQ", 9, 8, 5_000_000)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused_without_its_claims_being_built(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_readers, "MAX_TENSORS", 2_000)
+    reader, raw = HOSTILE[name]
+    path = tmp_path / "file"
+    path.write_bytes(raw)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReaderError, match="file"):
+            reader(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A header is held once as bytes and once as text; a card, a slice of it.
+    assert peak < 3 * len(raw) + 2_000_000 or peak < 12_000_000
+
+
+def test_a_header_keeps_its_metadata_wherever_it_stands(tmp_path: Path) -> None:
+    tensor = {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}
+    path = tmp_path / "m"
+    for rows in (
+        {"a": tensor, "__metadata__": {"license": "mit"}, "b": tensor},
+        {"__metadata__": {"license": "mit", "long": "x" * 100_000, "n": 3}},
+        {"a": {**tensor, "shape": [1] * 500}, "__metadata__": {"license": "mit"}},
+    ):
+        body = json.dumps(rows, indent=1).encode()
+        path.write_bytes(_header(body + b"   "))
+        assert read_safetensors(path)["license"] == "mit"
+    path.write_bytes(_header(b" { } "))
+    assert read_safetensors(path) == {}
+
+
+def test_a_pipe_in_a_model_folder_blocks_nobody(model: Path) -> None:
+    for name in ("w.safetensors", "config.json", "LICENSE", "x.gguf"):
+        (model / name).unlink(missing_ok=True)
+        os.mkfifo(model / name)
+    (model / "loop").symlink_to(model, target_is_directory=True)
+    assert read_model_folder(model).pickle_only in {True, False}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "runs"),
+    [
+        ("preprocessor_config.json", '{"auto_map": {}}', True),
+        ("config.json", '{"text_config": {"auto_map": {"AutoModel": "m.M"}}}', True),
+        ("config.json", '{"architectures": ["M"]}', False),
+        ("modules.json", '[{"type": "custom_st.Transformer"}]', True),
+        ("modules.json", '[{"type": "sentence_transformers.models.Pooling"}]', False),
+        ("model_index.json", '{"_class_name": ["pipeline", "Own"]}', True),
+        ("model_index.json", '{"_class_name": "StableDiffusionPipeline"}', False),
+    ],
+)
+def test_settings_that_import_python_are_remote_code(
+    tmp_path: Path, name: str, text: str, *, runs: bool
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_model_folder(tmp_path).remote_code == runs
+
+
+def test_one_licence_file_gives_the_hash_of_the_terms(
+    tmp_path: Path, mit_text: str
+) -> None:
+    (tmp_path / "LICENSE").write_text(mit_text)
+    digest = hashlib.sha256(mit_text.encode()).hexdigest()
+    assert read_model_folder(tmp_path).terms_sha256 == digest
+    (tmp_path / "LICENSE-2").write_text(mit_text)
+    assert read_model_folder(tmp_path).terms_sha256 is None
 
 
 def test_an_absent_or_ambiguous_folder_is_refused(tmp_path: Path, model: Path) -> None:

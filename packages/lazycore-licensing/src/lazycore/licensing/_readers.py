@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # safetensors itself stops at 100 MB; headers of real shards are below 2 MB.
 MAX_HEADER_BYTES: Final = 32_000_000
+MAX_TENSORS: Final = 200_000
 MAX_TENSOR_CHARACTERS: Final = 65_536
 MAX_METADATA_CHARACTERS: Final = 4_000_000
 MAX_CARD_BYTES: Final = 1_000_000
@@ -148,7 +149,7 @@ def _metadata(text: str) -> object:
     _, position = after(0, "{")
     if _BLANK.sub("", text[position : position + 64])[:1] == "}":
         return {}
-    while True:
+    for _ in range(MAX_TENSORS):
         _, position = after(position, '"')
         key, length = _decoded(decoder, text, position - 1, MAX_TENSOR_CHARACTERS)
         _, position = after(length, ":")
@@ -160,6 +161,8 @@ def _metadata(text: str) -> object:
         sign, position = after(position, ",}")
         if sign == "}":
             return {}
+    message = f"more than {MAX_TENSORS} tensors"
+    raise ValueError(message)
 
 
 def _decoded(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 100
+MAX_LINE_CHARACTERS: Final = 4_000  # without hashes
 _REQUIREMENT: Final = re.compile(
     r"""(?P<name>[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)\s*
         (?:\[[^\]]*\])?\s*
@@ -136,6 +137,8 @@ def _package(
         if "://" not in text and not text.startswith("git+"):
             return None  # a folder: the project itself
     text = re.sub(r"\s--(?:hash|config-settings?|global-option)[=\s].*$", "", text)
+    if len(text) > MAX_LINE_CHARACTERS:
+        raise SourceError(f"{line.where}: a requirement of {len(text)} characters")
     name, version, marker = _parts(text.strip(), line)
     if marker and not _applies(marker, line, environment):
         return None
