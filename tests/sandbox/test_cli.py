@@ -158,6 +158,7 @@ def test_cli_run_takes_a_policy_file(cli: Cli, folder: Path) -> None:
     assert b"unknown keys" in done.stderr
 
 
+@pytest.mark.once
 @pytest.mark.usefixtures("namespace_executor")
 def test_cli_run_neutralises_control_sequences_on_a_terminal() -> None:
     leader, follower = pty.openpty()
@@ -194,6 +195,7 @@ def test_cli_run_survives_a_reader_that_goes_away() -> None:
     assert process.returncode == 141
 
 
+@pytest.mark.once
 def test_cli_doctor_shows_every_guarantee_and_what_is_not_held(cli: Cli) -> None:
     done = cli("doctor")
     text = done.stdout.decode()

@@ -381,6 +381,7 @@ def test_an_exception_frame_of_other_nodes_is_refused() -> None:
     refuse(b"N", kind=1)
 
 
+@pytest.mark.once
 def test_reading_hostile_frames_holds_little_memory() -> None:
     import tracemalloc
 

@@ -80,6 +80,7 @@ def open_executor(backend: type[NativeExecutor]) -> NativeExecutor:
     return backend(allow_degraded=frozenset(Guarantee))
 
 
+@pytest.mark.once
 def test_a_killed_launcher_is_replaced_for_the_next_run(
     backend: type[NativeExecutor],
 ) -> None:
@@ -188,6 +189,7 @@ def _quiet(work: Callable[[], None]) -> None:
         return
 
 
+@pytest.mark.once
 def test_an_executor_that_is_dropped_ends_its_launcher(
     backend: type[NativeExecutor],
 ) -> None:

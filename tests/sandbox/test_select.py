@@ -40,6 +40,7 @@ def test_the_strongest_backend_that_holds_is_chosen() -> None:
         assert required_guarantees(SandboxPolicy()) <= held
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("spelled", ["dots", "link"])
 def test_however_the_interpreter_is_spelled_the_same_backends_run(
     folder: Path, spelled: str

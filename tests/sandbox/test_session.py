@@ -124,6 +124,7 @@ def test_a_call_harms_neither_the_server_nor_another_call(
     assert session.run_callable(operator.add, 1, 1).value == 2
 
 
+@pytest.mark.once
 def test_a_call_sees_no_other_process(
     namespace_executor: BaseSandboxExecutor, functions: Path
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_preload_that_raises_is_told_with_its_traceback(
         SandboxSession(policy, executor, preload=["lazycore_broken"], path=[folder])
 
 
+@pytest.mark.once
 def test_a_preload_that_hangs_runs_into_the_timeout(
     executor: BaseSandboxExecutor, folder: Path
 ) -> None:
@@ -182,6 +184,7 @@ def test_a_preload_that_hangs_runs_into_the_timeout(
         SandboxSession(policy, executor, preload=["lazycore_slow"], path=[folder])
 
 
+@pytest.mark.once
 def test_imported_code_is_confined_already(
     executor: BaseSandboxExecutor, folder: Path
 ) -> None:
@@ -210,6 +213,7 @@ if found != "nothing":
         assert session.run_callable(abs, -1).value == 1
 
 
+@pytest.mark.once
 def test_writes_of_one_call_are_there_for_the_next(
     executor: BaseSandboxExecutor, functions: Path, folder: Path
 ) -> None:
@@ -225,6 +229,7 @@ def test_writes_of_one_call_are_there_for_the_next(
     assert (folder / "work" / "b").read_text() == "x"
 
 
+@pytest.mark.once
 def test_denied_paths_stay_closed_in_a_session(
     namespace_executor: BaseSandboxExecutor, folder: Path
 ) -> None:
@@ -242,6 +247,7 @@ def test_denied_paths_stay_closed_in_a_session(
     assert (folder / "work" / "new").exists()
 
 
+@pytest.mark.once
 def test_a_call_over_its_time_leaves_the_session_usable(
     executor: BaseSandboxExecutor,
 ) -> None:
@@ -324,6 +330,7 @@ def test_one_name_instead_of_a_list_is_refused(wrong: dict[str, str]) -> None:
         SandboxSession(SandboxPolicy(), **wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.once
 def test_closing_waits_for_the_threads_that_still_run(
     executor: BaseSandboxExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

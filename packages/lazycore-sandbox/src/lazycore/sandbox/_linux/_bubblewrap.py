@@ -39,8 +39,8 @@ def find_bubblewrap() -> tuple[str, str]:
     else:
         return "", "bwrap is not installed: apt-get install bubblewrap"
     text = _told(path, "--help")
-    if "--bind" not in text:
-        return "", f"{path} cannot run here: {text.strip()[:200] or 'it says nothing'}"
+    if text.startswith("bwrap: "):
+        return "", f"{path} cannot run here: {text.strip()[:200]}"
     absent = [option for option in _NEEDED_OPTIONS if option not in text]
     if absent:
         return "", f"{path} is too old: it lacks {', '.join(absent)}"
