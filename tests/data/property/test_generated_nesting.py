@@ -161,8 +161,15 @@ UNHELD = {
         "lose their meaning",
         "leaves views",
     ),
-    "1.33.1": ("null maps",),
+    # One frame in fifteen hundred: a list over a slice of structs, inside a struct.
+    "1.33.1": ("null maps", "fails at exporting"),
 }
+# Polars 1.0 shares the text of short lists or not, as the whole column has it.
+ALIKE = {"widens": "copies"} if pl.__version__ == "1.0.0" else {}
+
+
+def verdict(column: Any) -> str:
+    return ALIKE.get(column.verdict, str(column.verdict))
 
 
 def check_one(seed: int, arrow_frame: Callable[..., Any]) -> bool:
@@ -202,7 +209,7 @@ def check_frame(seed: int, arrow_frame: Callable[..., Any]) -> None:
         if report.lossy:
             assert repr(name) in warned, (seed, name, warned)
         if rows <= 256:
-            assert plan.columns[name].verdict == report.verdict, (
+            assert verdict(plan.columns[name]) == verdict(report), (
                 seed,
                 name,
                 str(plan),
@@ -236,7 +243,7 @@ def check_back(seed: int, frame: Any, wanted: dict[str, list[Any]]) -> None:
             assert kind_of(array.type) == given, (seed, name, strings)
             assert not report.changed, (seed, name, strings, report.changed)
             if frame.height <= 256:
-                assert plan.columns[name].verdict == report.verdict, (
+                assert verdict(plan.columns[name]) == verdict(report), (
                     seed,
                     name,
                     strings,

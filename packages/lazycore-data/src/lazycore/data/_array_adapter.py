@@ -41,9 +41,9 @@ class ArraySparseAdapter(SparseGraphTensorAdapter):
     Example:
         >>> graph = ArraySparseAdapter.from_coo(
         ...     [1, 0, 1], [0, 1, 0], [1.0, 2.0, 3.0], shape=(2, 2)
-        ... )  # doctest: +SKIP
-        >>> csr = graph.to_csr()  # doctest: +SKIP
-        >>> csr.pointers.tolist(), csr.edge_ids.tolist()  # doctest: +SKIP
+        ... )
+        >>> csr = graph.to_csr()
+        >>> csr.pointers.tolist(), csr.edge_ids.tolist()
         ([0, 1, 3], [1, 0, 2])
     """
 

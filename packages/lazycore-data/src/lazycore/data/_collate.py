@@ -58,8 +58,8 @@ def collate(batch: Sequence[Any], out: Any = None) -> Any:
         MissingDependencyError: NumPy is not installed.
 
     Example:
-        >>> import numpy as np  # doctest: +SKIP
-        >>> collate([np.zeros(3), np.ones(3)]).shape  # doctest: +SKIP
+        >>> import numpy as np
+        >>> collate([np.zeros(3), np.ones(3)]).shape
         (2, 3)
     """
     if not len(batch):

@@ -243,10 +243,10 @@ def explain(
         UnsupportedFrameError: The value is no frame of the other library.
 
     Example:
-        >>> import pandas as pd  # doctest: +SKIP
-        >>> values = pd.array([1, 2], dtype="int64[pyarrow]")  # doctest: +SKIP
-        >>> df = pd.DataFrame({"a": values})  # doctest: +SKIP
-        >>> explain(df).columns["a"].verdict  # doctest: +SKIP
+        >>> import pandas as pd
+        >>> values = pd.array([1, 2], dtype="int64[pyarrow]")
+        >>> df = pd.DataFrame({"a": values})
+        >>> explain(df).columns["a"].verdict
         'zero copy'
     """
     for name in ("pyarrow", "polars", "pandas"):

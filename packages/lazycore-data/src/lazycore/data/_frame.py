@@ -51,8 +51,8 @@ def is_arrow_backed_pandas(
         ValueError: ``accept`` holds another word.
 
     Example:
-        >>> import pandas as pd  # doctest: +SKIP
-        >>> is_arrow_backed_pandas(pd.DataFrame({"a": [1]}))  # doctest: +SKIP
+        >>> import pandas as pd
+        >>> is_arrow_backed_pandas(pd.DataFrame({"a": [1]}))
         False
     """
     strangers = set(accept) - {"arrow", "string"}
@@ -94,10 +94,10 @@ def pandas_arrow_dtypes(
         ValueError: ``keys`` is another word.
 
     Example:
-        >>> import pandas as pd  # doctest: +SKIP
-        >>> values = pd.array([1], dtype="int64[pyarrow]")  # doctest: +SKIP
-        >>> df = pd.DataFrame({"a": values})  # doctest: +SKIP
-        >>> pandas_arrow_dtypes(df)  # doctest: +SKIP
+        >>> import pandas as pd
+        >>> values = pd.array([1], dtype="int64[pyarrow]")
+        >>> df = pd.DataFrame({"a": values})
+        >>> pandas_arrow_dtypes(df)
         {'a': 'int64'}
     """
     if keys not in ("str", "raw"):

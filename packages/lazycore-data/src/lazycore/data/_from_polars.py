@@ -166,9 +166,9 @@ def from_polars_zero_copy(
         ZeroCopyError: ``strict=True`` cannot be kept.
 
     Example:
-        >>> import polars as pl  # doctest: +SKIP
-        >>> df = from_polars_zero_copy(pl.DataFrame({"a": [1, 2]}))  # doctest: +SKIP
-        >>> str(df.dtypes["a"])  # doctest: +SKIP
+        >>> import polars as pl
+        >>> df = from_polars_zero_copy(pl.DataFrame({"a": [1, 2]}))
+        >>> str(df.dtypes["a"])
         'int64[pyarrow]'
     """
     library("pandas")
@@ -215,8 +215,8 @@ def to_arrow_table(frame: Any, *, strings: Strings = "large") -> Any:
         UnsupportedFrameError: The value is no frame.
 
     Example:
-        >>> import polars as pl  # doctest: +SKIP
-        >>> to_arrow_table(pl.DataFrame({"a": [1, 2]})).num_rows  # doctest: +SKIP
+        >>> import polars as pl
+        >>> to_arrow_table(pl.DataFrame({"a": [1, 2]})).num_rows
         2
     """
     pa = library("pyarrow")
@@ -246,8 +246,8 @@ def pandas_from_arrow(table: Any, *, strings: Strings = "large") -> Any:
         UnsupportedFrameError: The value is no table.
 
     Example:
-        >>> import pyarrow as pa  # doctest: +SKIP
-        >>> str(pandas_from_arrow(pa.table({"a": [1]})).dtypes["a"])  # doctest: +SKIP
+        >>> import pyarrow as pa
+        >>> str(pandas_from_arrow(pa.table({"a": [1]})).dtypes["a"])
         'int64[pyarrow]'
     """
     pa = library("pyarrow")

@@ -154,9 +154,9 @@ def prove_zero_copy(source: Any, result: Any) -> CopyReport:
         UnsupportedFrameError: A value is no frame, or the columns don't correspond.
 
     Example:
-        >>> import pyarrow as pa  # doctest: +SKIP
-        >>> table = pa.table({"a": [1, 2, 3]})  # doctest: +SKIP
-        >>> prove_zero_copy(table, table.slice(1)).bytes_copied  # doctest: +SKIP
+        >>> import pyarrow as pa
+        >>> table = pa.table({"a": [1, 2, 3]})
+        >>> prove_zero_copy(table, table.slice(1)).bytes_copied
         0
     """
     library("pyarrow")

@@ -97,11 +97,11 @@ class Receipt:
             before that, an empty report.
 
     Example:
-        >>> import pandas as pd  # doctest: +SKIP
-        >>> values = pd.array(["x"], dtype="string[pyarrow]")  # doctest: +SKIP
-        >>> df = pd.DataFrame({"a": values})  # doctest: +SKIP
-        >>> frame, receipt = to_polars_zero_copy(df, receipt=True)  # doctest: +SKIP
-        >>> str(receipt.restore(frame).dtypes["a"])  # doctest: +SKIP
+        >>> import pandas as pd
+        >>> values = pd.array(["x"], dtype="string[pyarrow]")
+        >>> df = pd.DataFrame({"a": values})
+        >>> frame, receipt = to_polars_zero_copy(df, receipt=True)
+        >>> str(receipt.restore(frame).dtypes["a"])
         'string'
     """
 
@@ -175,7 +175,12 @@ class Receipt:
             UnsupportedFrameError: The value is no Polars frame.
 
         Example:
-            >>> receipt.restore(frame.head(10))  # doctest: +SKIP
+            >>> import pandas as pd
+            >>> values = pd.array([1, 2, 3], dtype="int64[pyarrow]")
+            >>> df = pd.DataFrame({"a": values}, index=["x", "y", "z"])
+            >>> frame, receipt = to_polars_zero_copy(df, receipt=True)
+            >>> receipt.restore(frame.slice(1, 2)).index.tolist()
+            ['y', 'z']
         """
         from lazycore.data._from_polars import arrow_of, pandas_values
 

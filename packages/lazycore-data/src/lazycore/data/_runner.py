@@ -98,8 +98,18 @@ def run_many(
             that names item and stage.
 
     Example:
-        >>> for item in run_many(pipeline, files, workers=2):  # doctest: +SKIP
-        ...     train(item.value)
+        >>> class Raw(DenseMediaPipeline):
+        ...     def decode(self, raw):
+        ...         return memoryview(raw)
+        ...     def augment(self, decoded):
+        ...         return decoded
+        ...     def to_dense_tensor(self, augmented):
+        ...         import numpy as np
+        ...         return np.array(augmented)
+        >>> for item in run_many(Raw(), [b"ab", b"cd"], workers=2):
+        ...     print(item.index, item.value.tolist())
+        0 [97, 98]
+        1 [99, 100]
     """
     import os
 

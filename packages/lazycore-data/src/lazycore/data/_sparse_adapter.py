@@ -96,7 +96,7 @@ class SparseGraphTensorAdapter(ABC):
     the reference, and `lazycore.data.testing.check_sparse_adapter` the contract.
 
     Example:
-        >>> issubclass(SparseGraphTensorAdapter, ABC)
+        >>> issubclass(ArraySparseAdapter, SparseGraphTensorAdapter)
         True
     """
 

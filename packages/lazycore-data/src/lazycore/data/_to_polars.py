@@ -177,10 +177,10 @@ def to_polars_zero_copy(  # noqa: C901 - one option after the other
         ZeroCopyError: ``strict=True`` or ``aliasing="raise"`` cannot be kept.
 
     Example:
-        >>> import pandas as pd  # doctest: +SKIP
-        >>> values = pd.array([1, 2], dtype="int64[pyarrow]")  # doctest: +SKIP
-        >>> df = pd.DataFrame({"a": values})  # doctest: +SKIP
-        >>> to_polars_zero_copy(df, strict=True)["a"].sum()  # doctest: +SKIP
+        >>> import pandas as pd
+        >>> values = pd.array([1, 2], dtype="int64[pyarrow]")
+        >>> df = pd.DataFrame({"a": values})
+        >>> to_polars_zero_copy(df, strict=True)["a"].sum()
         3
     """
     library("polars")
