@@ -183,7 +183,7 @@ def test_10_a_no_op_span_builds_no_mock_and_no_opentelemetry_span() -> None:
     with chat() as span:
         span.set_usage(input=1)
     assert span._span is None
-    assert span._final is None
+    assert span._final == {}
     done = subprocess.run(
         [
             sys.executable,

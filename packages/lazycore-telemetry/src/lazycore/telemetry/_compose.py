@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from lazycore.telemetry import _events
@@ -10,6 +9,7 @@ from lazycore.telemetry._attributes import own_attributes
 from lazycore.telemetry._text import metadata, type_name
 from lazycore.telemetry._usage import USAGE
 from lazycore.telemetry._values import (
+    MANY,
     as_bool,
     as_float,
     as_int,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "clean_name",
     "finish",
-    "metric_attributes",
+    "lost",
     "set_status",
     "start",
     "write_options",
@@ -58,8 +58,6 @@ _FORMER_CACHE_WRITE: Final = "gen_ai.usage.cache_creation.input_tokens"
 _SILENT: Final = {"choice_count": 1, "stream": False, "compacted": False}
 
 MAX_NAME_CHARS: Final = 512
-# Programs call few models; more than this many are not remembered.
-MAX_HEADS: Final = 256
 
 
 def clean_name(name: object) -> str:
@@ -75,24 +73,49 @@ def start(
     context: Context,
 ) -> Span:
     """Start the OpenTelemetry span with everything that samplers may look at."""
-    operation, given = record._operation, record._options
+    shape, given = record._shape, record._options
     provider, model = record._provider, record._model
-    if record._plain and type(provider) is str and type(model) is str:
-        key = (operation.name, provider, model)
-        found = runtime.heads.get(key)
-        if found is None:
-            found = _head(runtime, operation.name, provider, model)
-            if len(runtime.heads) < MAX_HEADS:
-                runtime.heads[key] = found
-        name, head = found
-        attributes = head.copy()
-        if given:
-            write_options(operation, given, attributes)
-        return tracer.start_span(name, context, runtime.client, attributes)
+    operation = shape.operation
     name, attributes = _head(runtime, operation.name, provider, model)
     if given:
         write_options(operation, given, attributes)
-    return _start_slowly(runtime, tracer, record, context, attributes)
+    if not (shape.plain and type(provider) is str and type(model) is str):
+        return _start_slowly(runtime, tracer, record, context, attributes)
+    if len(runtime.openings) < MAX_OPENINGS and all(map(_keepable, given.values())):
+        known = Opening(name, tuple(given.values()), attributes.copy())
+        runtime.openings[shape, provider, model] = known
+    return tracer.start_span(name, context, runtime.client, attributes)
+
+
+class Opening:
+    """Name and attributes of the last call of one shape to one model.
+
+    Its values are immutable and kept alive, so a call that gives the very same
+    objects says the same.
+    """
+
+    __slots__ = ("attributes", "name", "values")
+
+    def __init__(
+        self,
+        name: str,
+        values: tuple[object, ...],
+        attributes: dict[str, AttributeValue],
+    ) -> None:
+        self.name = name
+        self.values = values
+        self.attributes = attributes
+
+
+def _keepable(value: object) -> bool:
+    kind = type(value)
+    return kind in _IMMUTABLE and (kind is not str or len(value) <= MAX_KEPT_CHARS)  # type: ignore[arg-type] # a str
+
+
+_IMMUTABLE: Final = frozenset({bool, float, int, str, type(None)})
+# Programs make few different calls; what goes beyond is read anew each time.
+MAX_OPENINGS: Final = 256
+MAX_KEPT_CHARS: Final = 256
 
 
 def _head(
@@ -158,7 +181,11 @@ def write_options(
         if value is None or key not in known:
             continue
         attribute, kind = known[key]
-        if kind == "f" and type(value) is float and value - value == 0:
+        if kind == "f":
+            if type(value) is float and value - value == 0:  # finite
+                found[attribute] = value
+                continue
+        elif kind == "i" and type(value) is int and 1 < value < MANY:
             found[attribute] = value
             continue
         read = _READ[kind](value)
@@ -184,36 +211,48 @@ def failed(error: object) -> bool:
 
 def finish(span: GenAISpan) -> None:
     """Write the rest, end the span and record its metrics; never raises for data."""
-    problem = span._problem
+    target, runtime = span._span, span._runtime
     error = None
-    if problem is not None and failed(problem):
-        error = error_type(problem)
-    target = span._span
-    assert target is not None
-    if span._recording:
-        try:
-            if (
-                error is None
-                and span._content is None
-                and span._chunked is None
-                and span._runtime.bare
-            ):
-                if span._final is not None:
-                    target.set_attributes(span._final)
-            else:
-                _write(span, target, error)
-        finally:
-            target.end()
-    else:
-        target.end()
-    if span._metered:
-        _measure(span, error)
+    try:
+        if (
+            span._recording
+            and span._problem is None
+            and span._content is None
+            and span._chunked is None
+            and runtime.bare
+        ):
+            # All there is to say is what the response said.
+            if span._final:
+                target.set_attributes(span._final)  # type: ignore[union-attr] # open
+        else:
+            problem = span._problem
+            error = error_type(problem) if failed(problem) else None
+            if span._recording:
+                _write(span, target, error)  # type: ignore[arg-type] # open
+    except Exception as fault:  # noqa: BLE001 - a log processor may do anything
+        lost("write", fault)
+    try:
+        target.end()  # type: ignore[union-attr] # open
+        if runtime.probe._real_instrument is not None:
+            from lazycore.telemetry._measure import measure
+
+            measure(span, error)
+    except Exception as fault:  # noqa: BLE001 - a span processor may do anything
+        lost("end", fault)
+
+
+def lost(what: str, error: Exception) -> None:
+    """Say in the log that the SDK's own parts failed; never what was in the span."""
+    import logging
+
+    logging.getLogger("lazycore.telemetry").warning(
+        "could not %s a span: the tracing SDK raised %s", what, type_name(type(error))
+    )
 
 
 def _write(span: GenAISpan, target: Span, error: str | None) -> None:
     attributes = span._final
     if span._chunked is not None or error is not None:
-        attributes = span._final = attributes or {}
         _say_how_it_ended(span, attributes, error)
     runtime = span._runtime
     if attributes:
@@ -223,12 +262,12 @@ def _write(span: GenAISpan, target: Span, error: str | None) -> None:
     content = span._content
     if content is not None:
         if runtime.settings.semconv != "next":
-            content.finish((attributes or {}).get("gen_ai.response.finish_reasons"))
+            content.finish(attributes.get("gen_ai.response.finish_reasons"))
         target.set_attributes(content.span_attributes())
     if error is not None:
         _mark_failed(span, target)
     if runtime.settings.details and span._operation.family == "inference":
-        _events.details(runtime, span, attributes or {})
+        _events.details(runtime, span, attributes)
 
 
 def _say_how_it_ended(
@@ -261,7 +300,7 @@ def _mark_failed(span: GenAISpan, target: Span) -> None:
 
 
 def set_status(
-    span: GenAISpan, status: Status | StatusCode, description: str | None
+    span: SpanRecord, status: Status | StatusCode, description: str | None
 ) -> None:
     """Set a status of the developer's own, its text by policy."""
     from opentelemetry.trace.status import Status
@@ -273,66 +312,3 @@ def set_status(
         text = policy.text("exception", text) if policy.mode.on_span else None
     assert span._span is not None
     span._span.set_status(Status(code, text if code.name == "ERROR" else None))
-
-
-def metric_attributes(span: GenAISpan, error: str | None) -> dict[str, AttributeValue]:
-    """Return the few attributes that metrics carry."""
-    family = span._operation.family
-    if family in _OWN_LABELS:
-        given = span._options
-        found: dict[str, AttributeValue] = {
-            attribute: metadata(given[key])
-            for key, attribute in _OWN_LABELS[family]
-            if given.get(key) is not None
-        }
-        if family == "agent" and span._model is not None:
-            found["gen_ai.request.model"] = metadata(span._model)
-    else:
-        found = _client_labels(span)
-    if error is not None:
-        found["error.type"] = error
-    return found
-
-
-def _client_labels(span: GenAISpan) -> dict[str, AttributeValue]:
-    given, final = span._options, span._final
-    found: dict[str, AttributeValue] = {"gen_ai.operation.name": span._operation.name}
-    if span._provider is not None:
-        found["gen_ai.provider.name"] = metadata(span._provider)
-    if span._model is not None:
-        found["gen_ai.request.model"] = metadata(span._model)
-    if final is not None and "gen_ai.response.model" in final:
-        found["gen_ai.response.model"] = final["gen_ai.response.model"]
-    address = given.get("server_address")
-    if address is not None:
-        found["server.address"] = metadata(address)
-        port = as_int(given.get("server_port"))
-        if port is not None:
-            found["server.port"] = port
-    return found
-
-
-_OWN_LABELS: Final = {
-    "tool": (
-        ("tool", "gen_ai.tool.name"),
-        ("tool_type", "gen_ai.tool.type"),
-        ("agent", "gen_ai.agent.name"),
-    ),
-    "agent": (("agent", "gen_ai.agent.name"),),
-    "workflow": (("workflow", "gen_ai.workflow.name"),),
-}
-
-
-def _measure(span: GenAISpan, error: str | None) -> None:
-    family = span._operation.family
-    if not family:
-        return
-    seconds = time.perf_counter() - span._began
-    attributes = metric_attributes(span, error)
-    context = span._measured_context()
-    instruments = span._runtime.instruments
-    instruments.duration(family, seconds, attributes, context)
-    refused = error is not None and span._chunked is None
-    if span._final is not None or refused:
-        usage = span._final or {}
-        instruments.tokens(family, usage, attributes, context, refused=refused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lazycore.telemetry import _events, _runtime
-from lazycore.telemetry._compose import clean_name, error_type
+from lazycore.telemetry._compose import clean_name, error_type, lost
 from lazycore.telemetry._errors import TelemetryUsageError
 from lazycore.telemetry._names import EVENT_EVALUATION
 from lazycore.telemetry._span import GenAISpan
@@ -130,10 +130,13 @@ def _deliver(
         return
     links = [] if span is None else [Link(span.get_span_context())]
     parent = None if span is None else set_span_in_context(span)
-    carrier = runtime.tracer.start_span(
-        clean_name(f"evaluation {metadata(name)}"),
-        parent,
-        attributes=on_span,
-        links=links,
-    )
-    carrier.end()
+    try:
+        carrier = runtime.tracer.start_span(
+            clean_name(f"evaluation {metadata(name)}"),
+            parent,
+            attributes=on_span,
+            links=links,
+        )
+        carrier.end()
+    except Exception as error:  # noqa: BLE001 - a sampler or a processor
+        lost("record an evaluation as", error)

@@ -36,12 +36,17 @@ def emit_log(
     """Emit one event through the Logs API."""
     from opentelemetry._logs import SeverityNumber
 
-    runtime.logger.emit(
-        event_name=name,
-        attributes=attributes,
-        context=context,
-        severity_number=SeverityNumber(severity),
-    )
+    try:
+        runtime.logger.emit(
+            event_name=name,
+            attributes=attributes,
+            context=context,
+            severity_number=SeverityNumber(severity),
+        )
+    except Exception as error:  # noqa: BLE001 - a log processor may do anything
+        from lazycore.telemetry._compose import lost
+
+        lost("emit an event of", error)
 
 
 def emit(

@@ -93,6 +93,7 @@ class Operation:
         takes: Which of `provider` and `model` make sense.
         responds: What `set_response` may say.
         usage: What `set_usage` may say.
+        answers: Whether it may say all that an inference does.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Operation:
     takes: frozenset[str]
     responds: frozenset[str]
     usage: frozenset[str]
+    answers: bool
 
 
 _RESPONSE = frozenset({"finish_reasons", "id", "model"})
@@ -140,6 +142,7 @@ def _make(
         takes=takes,
         responds=responds,
         usage=usage,
+        answers=responds is _RESPONSE and usage is _USAGE,
     )
 
 
@@ -271,37 +274,3 @@ def find_operation(name: object, *, remote: bool = False) -> Operation:
         f"{', '.join(sorted(OPERATIONS))}; a span of your own takes a dotted name, "
         "like 'audit.probe'"
     )
-
-
-def check_call(
-    operation: Operation,
-    provider: object,
-    model: object,
-    given: dict[str, object],
-) -> None:
-    """Refuse options that the operation does not have, and missing ones.
-
-    Raises:
-        TelemetryUsageError: Naming the option and what is allowed.
-    """
-    unknown = sorted(given.keys() - operation.allows)
-    label = operation.name or "a span of your own"
-    if unknown:
-        allowed = ", ".join(sorted(operation.allows))
-        raise TelemetryUsageError(
-            f"{label} does not take {', '.join(unknown)}; it takes {allowed}; "
-            "attributes of your own go into extra={...}"
-        )
-    for name, value in (("provider", provider), ("model", model)):
-        if value is not None and name not in operation.takes:
-            raise TelemetryUsageError(f"{label} does not take {name}")
-    if operation.needs_provider and provider is None:
-        raise TelemetryUsageError(
-            f"{label} needs provider=..., as the conventions require: 'openai', "
-            "'anthropic', 'aws.bedrock', or a name of your own"
-        )
-    missing = sorted(name for name in operation.needs if given.get(name) is None)
-    if missing:
-        raise TelemetryUsageError(f"{label} needs {', '.join(missing)}")
-    if given.get("server_port") is not None and given.get("server_address") is None:
-        raise TelemetryUsageError("server_port says nothing without server_address")

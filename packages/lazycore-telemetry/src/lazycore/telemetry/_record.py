@@ -1,16 +1,15 @@
-"""What a caller says about an operation, kept until its span ends."""
+"""What a caller says of request, response and usage, kept until the span ends."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lazycore.telemetry import _compose, _runtime
-from lazycore.telemetry._content import ContentBuffer
+from lazycore.telemetry import _compose
 from lazycore.telemetry._errors import TelemetryUsageError
 from lazycore.telemetry._operations import CONTROLS
 from lazycore.telemetry._text import metadata
 from lazycore.telemetry._usage import MODALITIES, USAGE, USAGE_BY_MODALITY
-from lazycore.telemetry._values import as_int, as_strings
+from lazycore.telemetry._values import MANY, as_int, as_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,18 +20,27 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
     from opentelemetry.util.types import AttributeValue
 
+    from lazycore.telemetry._calls import Shape
+    from lazycore.telemetry._content import ContentBuffer
     from lazycore.telemetry._operations import Operation
+    from lazycore.telemetry._runtime import Runtime
 
 __all__ = ["ENDED", "IDLE", "NEW", "OPEN", "SpanRecord"]
 
 # An idle span is open, but nothing it says leads anywhere.
 NEW, OPEN, IDLE, ENDED = 0, 1, 2, 3
+# What nearly every response says, in the form that a span takes.
+MAX_MODELS = 256
+MODELS: dict[object, str] = {}
+ONE_REASON: dict[object, tuple[str, ...]] = {
+    reason: (reason,)
+    for reason in ("stop", "length", "content_filter", "tool_call", "tool_calls")
+}
 _BY_MODALITY = frozenset({"input", "output", "cache_read"})
-_MANY = 1 << 62
 
 
 class SpanRecord:
-    """Request, response, usage and content of one operation."""
+    """Request, response and usage of one operation."""
 
     __slots__ = (
         "_attached",
@@ -43,40 +51,48 @@ class SpanRecord:
         "_final",
         "_last_chunk",
         "_managed",
-        "_metered",
         "_model",
-        "_operation",
         "_options",
-        "_plain",
         "_problem",
         "_provider",
         "_recording",
         "_runtime",
+        "_shape",
         "_span",
         "_state",
         "_token",
     )
 
+    # Set when the span starts.
+    _began: float
+    _chunked: float | None
+    _context: Context
+    _last_chunk: float | None
+    _managed: bool
+    _runtime: Runtime
+
     def __init__(
         self,
-        operation: Operation,
+        shape: Shape,
         provider: object,
         model: object,
         options: dict[str, object],
-        plain: bool,  # noqa: FBT001 - the hot path has no time for its name
     ) -> None:
-        self._operation = operation
+        self._shape = shape
         self._provider = provider
         self._model = model
         self._options = options
-        self._plain = plain
         self._state = NEW
         self._recording = False
         self._token: Token[Context] | None = None
         self._span: Span | None = None
-        self._final: dict[str, AttributeValue] | None = None
+        self._final: dict[str, AttributeValue] = {}
         self._content: ContentBuffer | None = None
         self._problem: object = None
+
+    @property
+    def _operation(self) -> Operation:
+        return self._shape.operation
 
     def set_request(self, **options: object) -> Self:
         """Add request options that were not known at the start.
@@ -93,6 +109,8 @@ class SpanRecord:
             )
         if self._state == NEW:
             self._options = {**self._options, **options}
+            # No longer what was checked when the span was made.
+            self._shape = self._shape.altered()
         elif self._writable() and self._recording and self._span is not None:
             found: dict[str, AttributeValue] = {}
             _compose.write_options(self._operation, options, found)
@@ -119,10 +137,9 @@ class SpanRecord:
         Raises:
             TelemetryUsageError: If the operation has no such field, or has ended.
         """
-        responds = self._operation.responds
-        if len(responds) != 3 or status is not None:
+        if status is not None or not self._shape.answers:
             self._check_fields(
-                responds,
+                self._operation.responds,
                 {
                     "id": id,
                     "model": model,
@@ -131,25 +148,31 @@ class SpanRecord:
                 },
                 "set_response",
             )
-        state = self._state
-        if state == IDLE or (state != OPEN and not self._writable()):
+        if self._state != OPEN and not self._writable():
             return self
         found = self._final
-        if found is None:
-            found = self._final = {}
-        if id is not None:
+        # Written out for what nearly every response says, since every span passes:
+        # short printable text is clean, and there are few models and reasons.
+        if type(id) is str and len(id) <= 256 and id.isprintable():
+            found["gen_ai.response.id"] = id
+        elif id is not None:
             found["gen_ai.response.id"] = metadata(id)
-        if model is not None:
-            found["gen_ai.response.model"] = metadata(model)
-        if finish_reasons is not None:
-            reasons = as_strings(finish_reasons)
-            if reasons is not None:
-                found["gen_ai.response.finish_reasons"] = reasons
+        try:
+            if model is not None:
+                found["gen_ai.response.model"] = MODELS.get(model) or _model(model)
+            if finish_reasons is not None:
+                found["gen_ai.response.finish_reasons"] = (
+                    ONE_REASON[finish_reasons[0]]  # type: ignore[index] # caught
+                    if len(finish_reasons) == 1  # type: ignore[arg-type] # caught
+                    else _reasons(finish_reasons)
+                )
+        except Exception:  # noqa: BLE001 - not a list, or not known
+            _say_slowly(found, model, finish_reasons)
         if status is not None:
             found["gen_ai.response.status"] = metadata(status)
         return self
 
-    def set_usage(
+    def set_usage(  # noqa: C901 - one branch per count
         self,
         input: object = None,  # noqa: A002 - the convention's own word
         output: object = None,
@@ -172,8 +195,7 @@ class SpanRecord:
         Raises:
             TelemetryUsageError: If the operation has no such count, or has ended.
         """
-        usage = self._operation.usage
-        if len(usage) != 6 or modality is not None:
+        if modality is not None or not self._shape.answers:
             self._check_usage(
                 modality,
                 input=input,
@@ -182,23 +204,32 @@ class SpanRecord:
                 cache_write=cache_write,
                 reasoning=reasoning,
             )
-        state = self._state
-        if state == IDLE or (state != OPEN and not self._writable()):
+        if self._state != OPEN and not self._writable():
             return self
         found = self._final
-        if found is None:
-            found = self._final = {}
-        names = USAGE if modality is None else USAGE_BY_MODALITY[modality]
-        if input is not None:
-            _count(found, names["input"], input)
-        if output is not None:
-            _count(found, names["output"], output)
+        if modality is not None:
+            for side, count in (
+                ("input", input),
+                ("output", output),
+                ("cache_read", cache_read),
+            ):
+                if count is not None:
+                    _count(found, USAGE_BY_MODALITY[modality][side], count)
+            return self
+        if type(input) is int and 0 <= input < MANY:
+            found["gen_ai.usage.input_tokens"] = input
+        elif input is not None:
+            _count(found, USAGE["input"], input)
+        if type(output) is int and 0 <= output < MANY:
+            found["gen_ai.usage.output_tokens"] = output
+        elif output is not None:
+            _count(found, USAGE["output"], output)
         if cache_read is not None:
-            _count(found, names["cache_read"], cache_read)
+            _count(found, USAGE["cache_read"], cache_read)
         if cache_write is not None:
-            _count(found, names["cache_write"], cache_write)
+            _count(found, USAGE["cache_write"], cache_write)
         if reasoning is not None:
-            _count(found, names["reasoning"], reasoning)
+            _count(found, USAGE["reasoning"], reasoning)
         return self
 
     def _check_usage(self, modality: str | None, **counts: object) -> None:
@@ -233,101 +264,35 @@ class SpanRecord:
             )
         return self._state != IDLE
 
-    def add_input(self, role: str, *parts: object, name: object = None) -> Self:
-        """Add a message that was sent.
 
-        Args:
-            role: `system`, `user`, `assistant`, `tool`, or another.
-            *parts: Texts, or parts in the shape of the conventions
-                (`{"type": "text", "content": ...}`).
-            name: Name of the participant.
-        """
-        return self._add("input", role, parts, name)
+def _model(value: object) -> str:
+    """Return the name of a model, and remember it if it is one of few."""
+    text = metadata(value)
+    if type(value) is str and len(text) <= 256 and len(MODELS) < MAX_MODELS:
+        MODELS[value] = text
+    return text
 
-    def add_output(self, role: str, *parts: object, name: object = None) -> Self:
-        """Add a message that came back; like `add_input`."""
-        return self._add("output", role, parts, name)
 
-    def set_system(self, *parts: object) -> Self:
-        """Set the system instructions that are not part of the messages."""
-        return self._put("gen_ai.system_instructions", "system", parts, many=True)
+def _reasons(value: object) -> tuple[str, ...]:
+    found = as_strings(value)
+    if found is None:
+        raise TypeError
+    return found
 
-    def set_tools(self, definitions: Iterable[object]) -> Self:
-        """Set the definitions of the tools that the model may call."""
-        return self._put(
-            "gen_ai.tool.definitions", "definitions", definitions, many=True
-        )
 
-    def set_arguments(self, value: object) -> Self:
-        """Set the arguments of a tool call."""
-        return self._put("gen_ai.tool.call.arguments", "tool", value)
-
-    def set_result(self, value: object) -> Self:
-        """Set the result of a tool call."""
-        return self._put("gen_ai.tool.call.result", "tool", value)
-
-    def set_query(self, text: object) -> Self:
-        """Set the query of a retrieval or of a search in memory."""
-        memory = self._operation.name.endswith(("_memory", "_store"))
-        kind = "memory" if memory else "retrieval"
-        return self._put(f"gen_ai.{kind}.query.text", "query", text, text=True)
-
-    def set_documents(self, documents: Iterable[object]) -> Self:
-        """Set what a retrieval found: `{"id": ..., "score": ...}` each."""
-        return self._put(
-            "gen_ai.retrieval.documents", "documents", documents, many=True
-        )
-
-    def set_records(self, records: Iterable[object]) -> Self:
-        """Set the records that a memory operation read or wrote."""
-        return self._put("gen_ai.memory.records", "records", records, many=True)
-
-    def set_prompt_variables(self, variables: Mapping[str, object]) -> Self:
-        """Set the values that were put into a prompt template."""
-        if self._buffered() is not None and self._content is not None:
-            self._content.variables(variables)
-        return self
-
-    def _buffered(self) -> ContentBuffer | None:
-        if not self._writable():
-            return None
-        if self._state == OPEN and not self._recording:
-            return None
-        found = self._content
-        if found is None:
-            policy = _runtime.current().settings.policy
-            found = self._content = ContentBuffer(policy)
-        return found
-
-    def _add(
-        self, side: str, role: object, parts: tuple[object, ...], name: object
-    ) -> Self:
-        if self._state == IDLE:
-            return self
-        buffer = self._buffered()
-        if buffer is not None:
-            buffer.message(side, role, parts, name)
-        return self
-
-    def _put(
-        self,
-        attribute: str,
-        role: str,
-        value: object,
-        *,
-        many: bool = False,
-        text: bool = False,
-    ) -> Self:
-        if self._state == IDLE:
-            return self
-        buffer = self._buffered()
-        if buffer is not None:
-            buffer.put(attribute, role, value, many=many, text=text)
-        return self
+def _say_slowly(
+    found: dict[str, AttributeValue], model: object, finish_reasons: object
+) -> None:
+    """Say what could not be looked up."""
+    if model is not None:
+        found["gen_ai.response.model"] = metadata(model)
+    reasons = as_strings(finish_reasons)
+    if reasons is not None:
+        found["gen_ai.response.finish_reasons"] = reasons
 
 
 def _count(found: dict[str, AttributeValue], name: str, value: object) -> None:
     """Keep a token count; what is no count is unknown."""
-    count = value if type(value) is int and value < _MANY else as_int(value)
+    count = as_int(value)
     if count is not None and count >= 0:
         found[name] = count

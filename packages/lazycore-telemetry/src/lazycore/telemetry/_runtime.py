@@ -6,7 +6,7 @@ pay, so nothing here is imported before the first span.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from lazycore.telemetry import _settings
 from lazycore.telemetry._names import SCHEMA_URL, SCOPE
@@ -19,13 +19,26 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, Tracer, TracerProvider
-    from opentelemetry.util.types import AttributeValue
 
+    from lazycore.telemetry._compose import Opening
     from lazycore.telemetry._instruments import Instruments
     from lazycore.telemetry._policy import ContentPolicy
     from lazycore.telemetry._settings import Events, Semconv, Settings
 
 __all__ = ["Runtime", "configure", "current", "get_tracer"]
+
+
+class Probe(Protocol):
+    """What tells whether an instrument leads anywhere."""
+
+    _real_instrument: object
+
+
+class _Probe:
+    __slots__ = ("_real_instrument",)
+
+    def __init__(self, real: object) -> None:
+        self._real_instrument = real
 
 
 class Runtime:
@@ -41,14 +54,14 @@ class Runtime:
         "dup",
         "failed",
         "get_context",
-        "heads",
         "idle_tracer",
         "instruments",
         "kinds",
         "live",
         "logger",
-        "meter_probe",
         "nothing",
+        "openings",
+        "probe",
         "set_span",
         "settings",
         "tracer",
@@ -56,6 +69,7 @@ class Runtime:
 
     def __init__(self, settings: Settings) -> None:
         from opentelemetry import _logs, context, metrics, trace
+        from opentelemetry.context.contextvars_context import ContextVarsRuntimeContext
 
         from lazycore.telemetry._instruments import Instruments
 
@@ -77,11 +91,23 @@ class Runtime:
         self.instruments: Instruments = Instruments(meter, settings.semconv)
         # A proxy that leads nowhere yet has no instrument behind it. The attribute
         # is the API's own detail; without it every call counts as measured.
-        self.meter_probe = self.instruments.probe
+        self.probe: Probe = _Probe(settings.metrics or None)
+        if settings.metrics and hasattr(self.instruments.probe, "_real_instrument"):
+            self.probe = self.instruments.probe
         self.idle_tracer: type[Tracer] = trace.NoOpTracer
         self.attach: Callable[[Context], Token[Context]] = context.attach
         self.detach: Callable[[Token[Context]], None] = context.detach
         self.get_context: Callable[[], Context] = context.get_current
+        if (
+            type(getattr(context, "_RUNTIME_CONTEXT", None))
+            is ContextVarsRuntimeContext
+        ):
+            # What the API's functions call, two frames further down.
+            token = context.attach(context.get_current())
+            self.attach = token.var.set
+            self.detach = token.var.reset
+            self.get_context = token.var.get
+            context.detach(token)
         self.nothing: Span = trace.INVALID_SPAN
         self.set_span: Callable[[Span, Context | None], Context] = (
             trace.set_span_in_context
@@ -92,15 +118,16 @@ class Runtime:
         self._idle_logger: type[Logger] = _logs.NoOpLogger
         self.kinds: Final = trace.SpanKind.__members__
         self.client = trace.SpanKind.CLIENT
-        self.heads: dict[
-            tuple[str, str, str], tuple[str, dict[str, AttributeValue]]
-        ] = {}
+        self.openings: dict[tuple[object, ...], Opening] = {}
         key = getattr(context, "_SUPPRESS_INSTRUMENTATION_KEY", None)
         self._quiet = ("suppress_instrumentation", *([] if key is None else [key]))
 
     def suppressed(self, context: Context) -> bool:
         """Tell whether the application asked instrumentations to keep quiet."""
-        return any(context.get(key) for key in self._quiet)
+        for key in self._quiet:  # noqa: SIM110 - any() is dearer, and each child asks
+            if context.get(key):
+                return True
+        return False
 
     def idle(self, tracer: Tracer) -> bool:
         """Tell whether neither spans nor metrics lead anywhere."""
@@ -119,11 +146,7 @@ class Runtime:
     @property
     def metered(self) -> bool:
         """Whether metrics may lead somewhere."""
-        probe = self.meter_probe
-        return (
-            self.settings.metrics
-            and getattr(probe, "_real_instrument", probe) is not None
-        )
+        return self.probe._real_instrument is not None
 
 
 def _version() -> str:
@@ -139,25 +162,25 @@ def _version() -> str:
 
 
 _known_version: str | None = None
-_runtime: Runtime | None = None
+present: Runtime | None = None
 _chosen: Settings | None = None
 
 
 def current() -> Runtime:
     """Return the runtime, made on first use."""
-    global _runtime, _chosen  # noqa: PLW0603 - one per process by design
-    found = _runtime
+    global present, _chosen  # noqa: PLW0603 - one per process by design
+    found = present
     if found is None:
         if _chosen is None:
             _chosen = _settings.from_environment()
-        found = _runtime = Runtime(_chosen)
+        found = present = Runtime(_chosen)
     return found
 
 
 def reset() -> None:
     """Forget every choice, so that the environment is read again."""
-    global _runtime, _chosen  # noqa: PLW0603 - one per process by design
-    _runtime = _chosen = None
+    global present, _chosen  # noqa: PLW0603 - one per process by design
+    present = _chosen = None
 
 
 def configure(
@@ -196,7 +219,7 @@ def configure(
         >>> from lazycore.telemetry import ContentMode, ContentPolicy, configure
         >>> configure(policy=ContentPolicy(mode=ContentMode.NO_CONTENT))
     """
-    global _runtime, _chosen  # noqa: PLW0603 - one per process by design
+    global present, _chosen  # noqa: PLW0603 - one per process by design
     old = _chosen if _chosen is not None else _settings.from_environment()
     _chosen = _settings.updated(
         old,
@@ -211,7 +234,7 @@ def configure(
             "logger_provider": logger_provider,
         },
     )
-    _runtime = None
+    present = None
 
 
 def get_tracer(

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
+from operator import is_
+from time import perf_counter
 from typing import TYPE_CHECKING, ParamSpec, TypeVar, overload
 
 from lazycore.telemetry import _compose, _runtime
-from lazycore.telemetry._attributes import own_attributes
 from lazycore.telemetry._errors import TelemetryUsageError
-from lazycore.telemetry._record import ENDED, IDLE, NEW, OPEN, SpanRecord
+from lazycore.telemetry._opentelemetry import OpenTelemetrySpan
+from lazycore.telemetry._record import ENDED, IDLE, NEW, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterable,
         Callable,
         Iterable,
-        Mapping,
     )
     from types import TracebackType
-    from typing import Self
+    from typing import NoReturn, Self
 
     from opentelemetry.context import Context
-    from opentelemetry.trace import Span, SpanContext
-    from opentelemetry.trace.status import Status, StatusCode
 
     from lazycore.telemetry._stream import AsyncSpanStream, SpanStream
 
@@ -33,7 +32,7 @@ T = TypeVar("T")
 __all__ = ["GenAISpan"]
 
 
-class GenAISpan(SpanRecord):
+class GenAISpan(OpenTelemetrySpan):
     """A span of one GenAI operation; made by `genai_span` and its siblings.
 
     Use it in a `with` or `async with` block, as a decorator, or by `start()` and
@@ -67,33 +66,48 @@ class GenAISpan(SpanRecord):
             >>> span.end()
         """
         if self._state:
-            raise TelemetryUsageError(
-                "this span has been started already: make a new one for each call"
-            )
-        self._state = OPEN
+            self._refuse_start()
+        self._open()
+        return self
+
+    def _refuse_start(self) -> NoReturn:
+        raise TelemetryUsageError(
+            "this span has been started already: make a new one for each call"
+        )
+
+    def _open(self) -> None:
+        """Start the OpenTelemetry span, where one leads anywhere."""
         runtime = self._runtime = _runtime.current()
-        if self._plain and runtime.live:
-            tracer = runtime.tracer
-            context = runtime.get_context()
-        else:
-            tracer = self._options.get("tracer") or runtime.tracer  # type: ignore[assignment] # checked by the caller
+        tracer = runtime.tracer
+        if not (runtime.live and self._shape.plain):
+            tracer = self._options.get("tracer") or tracer  # type: ignore[assignment] # checked by the caller
             if runtime.idle(tracer):
                 self._state = IDLE
-                return self
-            context = self._options.get("context") or runtime.get_context()  # type: ignore[assignment] # checked by the caller
-        self._context: Context = context
+                return
+        context: Context | None = self._options.get("context")  # type: ignore[assignment] # checked by the caller
+        if context is None:  # an empty one asks for a root
+            context = runtime.get_context()
+        self._context = context
         if context and runtime.suppressed(context):
             # Never the parent: findings and metrics would be written to it.
             self._span = runtime.nothing
             self._state = IDLE
-            return self
-        self._last_chunk: float | None = None
-        self._chunked: float | None = None
-        span = self._span = _compose.start(runtime, tracer, self, context)
+            return
+        self._chunked = self._last_chunk = None
+        try:
+            span = self._span = _compose.start(runtime, tracer, self, context)
+        except Exception as error:  # noqa: BLE001 - a sampler or a processor
+            self._lose(error)
+            return
+        self._state = OPEN
         self._recording = span.is_recording()
-        self._metered = runtime.metered
-        self._began = time.perf_counter()
-        return self
+        self._began = perf_counter()
+
+    def _lose(self, error: Exception) -> None:
+        """Go on without a span: what the caller does matters more."""
+        self._span = self._runtime.nothing
+        self._state = IDLE
+        _compose.lost("start", error)
 
     def end(self, error: BaseException | str | None = None) -> None:
         """End the span; ending it again does nothing.
@@ -121,12 +135,47 @@ class GenAISpan(SpanRecord):
 
     def __enter__(self) -> Self:
         self._managed = True
-        self.start()
-        if self._recording:
-            runtime = self._runtime
-            context = self._context = runtime.set_span(self._span, self._context)  # type: ignore[arg-type] # recording, so there
+        runtime = _runtime.present or _runtime.current()
+        if self._state or not runtime.live:
+            return self._enter_slowly()
+        # A call seen before on a tracer that records: written out, since nearly
+        # every span passes here. _open says the same for any call.
+        context = runtime.get_context()
+        try:
+            known = runtime.openings.get((self._shape, self._provider, self._model))
+        except Exception:  # noqa: BLE001 - a name that can't be hashed
+            known = None
+        if (
+            known is None
+            or (context and runtime.suppressed(context))
+            or not all(map(is_, known.values, self._options.values()))
+        ):
+            return self._enter_slowly()
+        self._runtime = runtime
+        self._chunked = self._last_chunk = None
+        try:
+            span = self._span = runtime.tracer.start_span(
+                known.name, context, runtime.client, known.attributes.copy()
+            )
+        except Exception as error:  # noqa: BLE001 - a sampler or a processor
+            self._lose(error)
+            return self
+        self._state = OPEN
+        self._began = perf_counter()
+        if span.is_recording():
+            self._recording = True
+            context = self._context = runtime.set_span(span, context)
             self._token = runtime.attach(context)
-        elif self._state == OPEN:
+        else:
+            self._context = context
+            self._attach()
+        return self
+
+    def _enter_slowly(self) -> Self:
+        if self._state:
+            self._refuse_start()
+        self._open()
+        if self._state == OPEN:
             self._attach()
         return self
 
@@ -143,10 +192,11 @@ class GenAISpan(SpanRecord):
         token = self._token
         if token is not None:
             self._token = None
-            # In a foreign context (a generator closed elsewhere) the token can't be
-            # used; the API would log an error and the context is not ours anyway.
+            # In a foreign context (a generator closed elsewhere, a task that took a
+            # copy) the token can't be used, and the context is not ours anyway.
             if self._runtime.get_context() is self._context:
-                self._runtime.detach(token)
+                with contextlib.suppress(ValueError):
+                    self._runtime.detach(token)
 
     def __exit__(
         self,
@@ -156,18 +206,21 @@ class GenAISpan(SpanRecord):
     ) -> None:
         token = self._token
         if token is not None:
+            # See _detach: written out, since every span passes here.
             self._token = None
             runtime = self._runtime
-            # See _detach: written out, since every span passes here.
             if runtime.get_context() is self._context:
-                runtime.detach(token)
-        state = self._state
-        self._state = ENDED
-        if state != OPEN:
-            return
-        if error is not None and self._problem is None:
-            self._problem = error
-        _compose.finish(self)
+                try:  # noqa: SIM105 - a context manager is dearer than the span's own
+                    runtime.detach(token)
+                except ValueError:
+                    pass
+        if self._state == OPEN:
+            self._state = ENDED
+            if error is not None and self._problem is None:
+                self._problem = error
+            _compose.finish(self)
+        else:
+            self._state = ENDED
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -187,13 +240,7 @@ class GenAISpan(SpanRecord):
         return decorate(self._again, function)
 
     def _again(self) -> GenAISpan:
-        return GenAISpan(
-            self._operation,
-            self._provider,
-            self._model,
-            self._options,
-            self._plain,
-        )
+        return GenAISpan(self._shape, self._provider, self._model, self._options)
 
     # Streams and errors
 
@@ -248,105 +295,34 @@ class GenAISpan(SpanRecord):
 
     def chunk_arrived(self) -> None:
         """Note that a chunk of a stream has arrived; `stream` calls it."""
-        if self._state != OPEN or not (self._recording or self._metered):
+        if self._state != OPEN:
             return
-        now = time.perf_counter()
+        metered = self._runtime.metered
+        if not (self._recording or metered):
+            return
+        now = perf_counter()
         last = self._last_chunk
         if self._chunked is None:
             self._chunked = now - self._began
         self._last_chunk = now
-        if self._metered:
-            self._runtime.instruments.chunk(
-                now - (self._began if last is None else last),
-                _compose.metric_attributes(self, None),
-                self._measured_context(),
-                first=last is None,
-            )
+        if metered:
+            from lazycore.telemetry._measure import metric_attributes
+
+            try:
+                self._runtime.instruments.chunk(
+                    now - (self._began if last is None else last),
+                    metric_attributes(self, None),
+                    self._measured_context(),
+                    first=last is None,
+                )
+            except Exception as error:  # noqa: BLE001 - the chunk is the caller's
+                _compose.lost("measure", error)
 
     def _measured_context(self) -> Context | None:
         """Return the context of this span, by which exemplars find it."""
         if self._span is None:
             return None
         return self._runtime.set_span(self._span, self._context)
-
-    # The OpenTelemetry span
-
-    @property
-    def span(self) -> Span:
-        """The OpenTelemetry span, for what this class does not say."""
-        found = self._span
-        if found is None:
-            from opentelemetry.trace import NonRecordingSpan, get_current_span
-
-            parent = get_current_span()
-            # Never the parent itself: writing to it would change another span.
-            found = NonRecordingSpan(parent.get_span_context())
-            if self._state != NEW:
-                self._span = found
-        return found
-
-    @property
-    def context(self) -> SpanContext:
-        """Identity of the span; invalid without an SDK and without a parent."""
-        return self.span.get_span_context()
-
-    @property
-    def traceparent(self) -> str | None:
-        """W3C `traceparent` of the span, None where there is none."""
-        found = self.context
-        if not found.is_valid:
-            return None
-        flags = int(found.trace_flags) & 0xFF
-        return f"00-{found.trace_id:032x}-{found.span_id:016x}-{flags:02x}"
-
-    def record(self, attributes: Mapping[str, object]) -> Self:
-        """Set attributes of your own now; their names are not checked.
-
-        Values are made safe: text is cleaned, what is no scalar becomes JSON. The
-        content policy does not apply to them.
-        """
-        if self._writable() and self._recording and self._span is not None:
-            self._span.set_attributes(own_attributes(attributes))
-        return self
-
-    def is_recording(self) -> bool:
-        """Tell whether attributes lead anywhere."""
-        return self._state == OPEN and self._recording
-
-    @property
-    def response_id(self) -> object:
-        """Identifier of the response, as far as it was set."""
-        return None if self._final is None else self._final.get("gen_ai.response.id")
-
-    def get_span_context(self) -> SpanContext:
-        """Return the identity of the span, as an OpenTelemetry span does."""
-        return self.context
-
-    def set_attribute(self, key: str, value: object) -> None:
-        """Set one attribute of your own, as an OpenTelemetry span does."""
-        self.record({key: value})
-
-    def set_attributes(self, attributes: Mapping[str, object]) -> None:
-        """Set attributes of your own, as an OpenTelemetry span does."""
-        self.record(attributes)
-
-    def add_event(
-        self,
-        name: str,
-        attributes: Mapping[str, object] | None = None,
-        timestamp: int | None = None,
-    ) -> None:
-        """Add an event of your own, as an OpenTelemetry span does."""
-        if self._writable() and self._recording and self._span is not None:
-            found = own_attributes(attributes or {})
-            self._span.add_event(_compose.clean_name(name), found, timestamp)
-
-    def set_status(
-        self, status: Status | StatusCode, description: str | None = None
-    ) -> None:
-        """Set the status; its text is recorded only where the policy allows."""
-        if self._writable() and self._recording and self._span is not None:
-            _compose.set_status(self, status, description)
 
 
 class Activation:

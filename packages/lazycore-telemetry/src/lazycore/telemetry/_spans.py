@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
+from lazycore.telemetry._calls import SHAPES, read_call
 from lazycore.telemetry._errors import TelemetryUsageError
-from lazycore.telemetry._operations import OPERATIONS, check_call, find_operation
 from lazycore.telemetry._span import GenAISpan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
     from typing import Unpack
 
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Link, SpanKind, Tracer
-
-    from lazycore.telemetry._operations import Operation
+    from lazycore.telemetry._options import AgentOptions, SpanControls, SpanOptions
 
 __all__ = [
     "agent_span",
@@ -27,65 +24,6 @@ __all__ = [
     "tool_span",
     "workflow_span",
 ]
-
-
-class SpanControls(TypedDict, total=False):
-    """How a span is made: its name, kind, parent, links, tracer, own attributes."""
-
-    name: str | None
-    kind: SpanKind | None
-    context: Context | None
-    links: Sequence[Link] | None
-    tracer: Tracer | None
-    extra: Mapping[str, object] | None
-    attributes: Mapping[str, object] | None
-
-
-class AgentOptions(SpanControls, total=False):
-    """What a request says, but for the agent's name."""
-
-    agent_description: str | None
-    agent_id: str | None
-    agent_version: str | None
-    choice_count: int | None
-    compacted: bool | None
-    conversation_id: str | None
-    data_source: str | None
-    dimensions: int | None
-    encoding_formats: Iterable[str] | None
-    frequency_penalty: float | None
-    max_tokens: int | None
-    memory_record: str | None
-    memory_store: str | None
-    output_type: str | None
-    presence_penalty: float | None
-    previous_response_id: str | None
-    prompt_name: str | None
-    prompt_version: str | None
-    reasoning_level: str | None
-    record_count: int | None
-    request: Mapping[str, object] | None
-    response_id: str | None
-    seed: int | None
-    server_address: str | None
-    server_port: int | None
-    stop_sequences: Iterable[str] | None
-    stream: bool | None
-    stream_cursor: str | None
-    temperature: float | None
-    tool: str | None
-    tool_call_id: str | None
-    tool_description: str | None
-    tool_type: str | None
-    top_k: int | None
-    top_p: float | None
-    workflow: str | None
-
-
-class SpanOptions(AgentOptions, total=False):
-    """What a request says; each operation takes those that the conventions give it."""
-
-    agent: str | None
 
 
 def genai_span(
@@ -123,76 +61,13 @@ def genai_span(
         ...     _ = span.set_usage(input=3, output=1)
     """
     given: dict[str, object] = options  # type: ignore[assignment] # a plain dict
-    found = OPERATIONS.get(operation) if type(operation) is str else None
-    if (
-        found is None
-        or found.family != "inference"
-        or provider is None
-        or not given.keys() <= _PLAIN
-    ):
-        found, given = _checked(operation, provider, model, given)
-        return GenAISpan(found, provider, model, given, False)  # noqa: FBT003 - plain
-    return GenAISpan(found, provider, model, given, True)  # noqa: FBT003 - plain
-
-
-# Options of an inference that need no second look.
-_PLAIN = OPERATIONS["chat"].allows - {
-    "attributes",
-    "context",
-    "extra",
-    "kind",
-    "links",
-    "name",
-    "request",
-    "server_port",
-    "tracer",
-}
-
-
-def _checked(
-    name: object, provider: object, model: object, given: dict[str, object]
-) -> tuple[Operation, dict[str, object]]:
-    """Check a call that is not the plain one."""
-    kind = given.get("kind")
-    remote = provider is not None or getattr(kind, "name", None) == "CLIENT"
-    operation = find_operation(name, remote=remote)
-    request = given.pop("request", None)
-    if request is not None:
-        if not isinstance(request, dict):
-            raise TelemetryUsageError(
-                f"request is a dict of options, not {type(request).__name__}"
-            )
-        doubled = sorted(request.keys() & given.keys())
-        if doubled:
-            raise TelemetryUsageError(f"given twice: {', '.join(doubled)}")
-        given = {**given, **request}
-    check_call(operation, provider, model, given)
-    check_controls(given)
-    if not operation.name:
-        given = {**given, "name": given.get("name") or name}
-    return operation, given
-
-
-def check_controls(given: Mapping[str, object]) -> None:
-    """Refuse controls of a wrong kind: they come from code, not from data."""
-    for key, method in (("tracer", "start_span"), ("extra", "items")):
-        value = given.get(key)
-        if value is not None and not callable(getattr(value, method, None)):
-            raise TelemetryUsageError(f"{key} has no {method}(): {value!r}")
-    attributes = given.get("attributes")
-    if attributes is not None and not callable(getattr(attributes, "items", None)):
-        raise TelemetryUsageError("attributes is a mapping")
-    kind = given.get("kind")
-    if kind is not None and getattr(kind, "name", None) not in _KINDS:
-        raise TelemetryUsageError(f"kind is an OpenTelemetry SpanKind, not {kind!r}")
-    context = given.get("context")
-    if context is not None and not isinstance(context, dict):
-        raise TelemetryUsageError(
-            f"context is an OpenTelemetry Context, not {type(context).__name__}"
-        )
-
-
-_KINDS = frozenset({"CLIENT", "CONSUMER", "INTERNAL", "PRODUCER", "SERVER"})
+    try:
+        shape = SHAPES.get((operation, provider is None, model is None, *given))
+    except TypeError:  # an operation that can't be hashed
+        shape = None
+    if shape is None or (shape.needs and shape.lacks(given)):
+        shape, given = read_call(operation, provider, model, given)
+    return GenAISpan(shape, provider, model, given)
 
 
 def tool_span(

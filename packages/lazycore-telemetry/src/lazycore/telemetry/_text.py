@@ -64,9 +64,8 @@ def metadata(value: object) -> str:
     """Return a clean text of bounded length for names and identifiers."""
     if type(value) is str:
         if len(value) <= METADATA_CHARS:
-            if value.isascii() and "\0" not in value:
-                return value
-            return clean(value)
+            # Nothing that prints is a lone surrogate or NUL.
+            return value if value.isprintable() else clean(value)
         return clean(value[: METADATA_CHARS - 1]) + "…"
     if isinstance(value, str):
         return metadata(str.__str__(value))

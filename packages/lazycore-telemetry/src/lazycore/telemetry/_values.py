@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JSON",
+    "MANY",
     "as_bool",
     "as_float",
     "as_int",
@@ -32,6 +33,8 @@ __all__ = [
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 
 _INT64 = 1 << 63
+# Below it, and above its negative, an int needs no second look.
+MANY = 1 << 62
 MAX_DEPTH = 24
 MAX_NODES = 5_000
 MAX_ITEMS = 2_000
