@@ -280,8 +280,12 @@ def test_a_lock_is_gated_by_a_snapshot_alone(
     by_name = {row["name"]: row for row in found["packages"]}
     assert by_name["gnu"]["usage"] == "build-time"
     assert {row["rule"] for row in found["findings"]} == {"LZ002", "LZ003", "LZ012"}
+    assert main(words) == 3  # licences.lock beside the lock is found
+    assert main([*words, "--env", str(site)]) == 3
+    evidence.unlink()
+    capsys.readouterr()
     assert main(words) == 2
-    assert "--evidence" in capsys.readouterr().err
+    assert "snapshot --env PATH --output licences.lock" in capsys.readouterr().err
 
 
 def test_evidence_for_another_version_is_said(site: Path) -> None:

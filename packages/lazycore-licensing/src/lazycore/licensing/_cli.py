@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from lazycore.licensing import _cli_audit, _cli_expressions, _cli_models
+from lazycore.licensing import _cli_audit, _cli_expressions, _cli_models, _tool
 from lazycore.licensing._cli_audit import EXIT_USAGE
 from lazycore.licensing._decision import Usage
 from lazycore.licensing._errors import LicensingError
@@ -37,12 +37,23 @@ def _usage(parser: argparse.ArgumentParser, default: Usage | None) -> None:
     )
 
 
-def _sources(parser: argparse.ArgumentParser) -> None:
+def _sources(parser: argparse.ArgumentParser, *, lock: bool) -> None:
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--env", metavar="PATH", help="environment or site-packages")
     source.add_argument("--sbom", metavar="FILE", help="CycloneDX JSON file")
     source.add_argument("--conda", metavar="PATH", help="conda environment")
+    text = "environment or site-packages (default: this interpreter's)"
+    if not lock:
+        source.add_argument("--env", metavar="PATH", help=text)
+        return
     source.add_argument("--lock", metavar="FILE", help="lock or requirements file")
+    text = f"{text}; with --lock, where its packages are installed"
+    parser.add_argument("--env", metavar="PATH", help=text)
+
+
+def _policy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policy", metavar="FILE", help="default: the project's own, if any"
+    )
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -51,20 +62,35 @@ def _arguments() -> argparse.ArgumentParser:
         description="What the isolation policy demands of a licence. Not legal advice.",
         epilog="exit codes: 0 allowed, 1 denied, 2 wrong usage or input, 3 review",
     )
+    parser.add_argument(
+        "--version", action="version", version=f"{_tool.NAME} {_tool.version()}"
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("assess", help="judge an expression for one use")
     one.add_argument("expression", help="an SPDX licence expression")
     _usage(one, Usage.RUNTIME_INTERNAL)
+    _policy(one)
     one.set_defaults(run=_cli_expressions.run_assess)
     every = commands.add_parser(
         "explain", help="show an expression, or an installed package, in every use"
     )
     every.add_argument("expression", help="an SPDX expression or a package name")
+    every.add_argument("--env", metavar="PATH", help="where the package is installed")
+    _policy(every)
     every.set_defaults(run=_cli_expressions.run_explain)
     audit = commands.add_parser("audit", help="judge an environment, lock or SBOM")
-    _sources(audit)
-    audit.add_argument("--evidence", metavar="FILE", help="licences.lock")
-    audit.add_argument("--policy", metavar="FILE", help="default: the project's own")
+    _sources(audit, lock=True)
+    audit.add_argument(
+        "--evidence",
+        metavar="FILE",
+        help="snapshot to compare with (default with --lock: licences.lock beside it)",
+    )
+    audit.add_argument(
+        "--only-here",
+        action="store_true",
+        help="leave out of --lock what this Python and platform never install",
+    )
+    _policy(audit)
     audit.add_argument("--format", choices=_FORMATS, default="text")
     audit.add_argument("--output", metavar="FILE", help="write there, not to stdout")
     audit.add_argument("--today", type=_date, metavar="DATE", help="day for expiry")
@@ -72,7 +98,7 @@ def _arguments() -> argparse.ArgumentParser:
     _usage(audit, None)
     audit.set_defaults(run=_cli_audit.run_audit)
     snapshot = commands.add_parser("snapshot", help="write licences.lock")
-    _sources(snapshot)
+    _sources(snapshot, lock=False)
     snapshot.add_argument("--output", metavar="FILE")
     snapshot.set_defaults(run=_cli_audit.run_snapshot)
     diff = commands.add_parser("diff", help="compare two snapshots")
@@ -95,12 +121,15 @@ def _models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     check = actions.add_parser("check", help="may this checkpoint be loaded?")
     check.add_argument("--path", metavar="DIR", help="folder with its files")
     check.add_argument("--strict", action="store_true", help="refuse what can move")
+    check.add_argument(
+        "--hash-cache", metavar="FILE", help="remember hashes of large files there"
+    )
     check.set_defaults(run=_cli_models.run_check)
     accept = actions.add_parser("accept", help="record an acceptance of its terms")
     accept.add_argument("--by", required=True, metavar="NAME")
     accept.set_defaults(run=_cli_models.run_accept)
     scan = actions.add_parser("scan", help="read a model folder: licence and risks")
-    scan.add_argument("path", metavar="DIR")
+    scan.add_argument("path", metavar="DIR", help="or a manifest of Ollama")
     scan.set_defaults(run=_cli_models.run_scan)
     scan.add_argument("--json", action="store_true", help="print JSON")
     for command in (check, accept):

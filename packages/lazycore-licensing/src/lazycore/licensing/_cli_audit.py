@@ -13,10 +13,12 @@ from lazycore.licensing._terminal import printable
 if TYPE_CHECKING:
     import argparse
 
+    from lazycore.licensing._findings import LicenseFinding
     from lazycore.licensing._policy import Policy
     from lazycore.licensing._sources import Package
 
 EXIT_USAGE: Final = 2
+SNAPSHOT: Final = "licences.lock"
 
 
 def _write(text: str, output: str | None) -> None:
@@ -26,7 +28,8 @@ def _write(text: str, output: str | None) -> None:
         Path(output).write_text(text, encoding="utf-8")
 
 
-def _policy(options: argparse.Namespace) -> Policy:
+def find_policy(options: argparse.Namespace) -> Policy:
+    """Return the policy that was named, or the project's own, or an empty one."""
     from lazycore.licensing._policy import Policy
 
     if options.policy:
@@ -34,13 +37,9 @@ def _policy(options: argparse.Namespace) -> Policy:
     return Policy.discover() or Policy()
 
 
-def _packages(options: argparse.Namespace, policy: Policy) -> list[Package]:
+def _packages(options: argparse.Namespace) -> list[Package]:
     from lazycore.licensing import _documents, _sources
 
-    if options.lock:
-        from lazycore.licensing._locks import read_lock
-
-        return read_lock(options.lock, policy)
     if options.sbom:
         return _documents.read_cyclonedx(options.sbom)
     if options.conda:
@@ -48,41 +47,67 @@ def _packages(options: argparse.Namespace, policy: Policy) -> list[Package]:
     return _sources.read_environment(options.env)
 
 
+def _locked(options: argparse.Namespace, policy: Policy) -> list[Package]:
+    from lazycore.licensing._locks import read_lock
+
+    environment = None
+    if options.only_here:
+        from lazycore.licensing._markers import this_environment
+
+        environment = this_environment()
+    return read_lock(options.lock, policy, environment=environment)
+
+
+def _evidence(options: argparse.Namespace) -> dict[str, LicenseFinding] | None:
+    """Return the licences that the input lacks, or that it is compared with."""
+    from lazycore.licensing._snapshot import read_snapshot
+
+    if options.evidence:
+        return read_snapshot(options.evidence)
+    if not options.lock:
+        return None
+    if options.env:
+        found = {package.name: package.finding for package in _packages(options)}
+        return {name: finding for name, finding in found.items() if finding}
+    beside = Path(options.lock).parent / SNAPSHOT
+    if beside.is_file():
+        return read_snapshot(beside)
+    raise SourceError(
+        f"{options.lock}: a lock states no licences; give --env PATH, where its "
+        f"packages are installed, or --evidence {SNAPSHOT}, which "
+        f"`lazycore-licensing snapshot --env PATH --output {SNAPSHOT}` makes there"
+    )
+
+
 def run_audit(options: argparse.Namespace) -> int:
     """Judge a source by the project's policy."""
     from lazycore.licensing._audit import audit
-    from lazycore.licensing._formats import FORMATS
-    from lazycore.licensing._snapshot import read_snapshot
+    from lazycore.licensing._formats import FORMATS, summary
 
-    policy = _policy(options)
-    packages = _packages(options, policy)
-    if options.lock and not options.evidence:
-        raise SourceError(
-            f"{options.lock}: a lock states no licences; give --evidence "
-            "licences.lock, made by `lazycore-licensing snapshot --env PATH`"
-        )
-    evidence = read_snapshot(options.evidence) if options.evidence else None
+    if options.only_here and not options.lock:
+        raise SourceError("--only-here leaves packages out of a lock; give --lock FILE")
+    policy = find_policy(options)
+    packages = _locked(options, policy) if options.lock else _packages(options)
     report = audit(
         packages,
         policy=policy,
         usage=options.usage,
-        evidence=evidence,
+        evidence=_evidence(options),
         today=options.today,
     )
     chosen = "json" if options.json else options.format
     _write(FORMATS[chosen](report), options.output)
+    if options.output is not None:
+        print(f"{options.output}: {summary(report)}", file=sys.stderr)
     code = report.exit_code
     return 0 if code == 3 and options.fail_on == "deny" else code
 
 
 def run_snapshot(options: argparse.Namespace) -> int:
     """Write licences.lock."""
-    from lazycore.licensing._policy import Policy
     from lazycore.licensing._snapshot import snapshot
 
-    if options.lock:
-        raise SourceError(f"{options.lock}: a lock states no licences; give --env")
-    packages = _packages(options, Policy())
+    packages = _packages(options)
     if options.json:
         rows = [
             {
@@ -101,7 +126,7 @@ def run_snapshot(options: argparse.Namespace) -> int:
 
 def run_diff(options: argparse.Namespace) -> int:
     """Show licence changes between two snapshots; 3 when there are any."""
-    from lazycore.licensing._snapshot import diff, read_snapshot
+    from lazycore.licensing._snapshot import HARMLESS, diff, read_snapshot
 
     changes = diff(read_snapshot(options.old), read_snapshot(options.new))
     if options.json:
@@ -113,7 +138,9 @@ def run_diff(options: argparse.Namespace) -> int:
     for change in () if options.json else changes:
         arrow = " -> ".join(part for part in (change.old, change.new) if part)
         print(f"{change.kind:<8} {change.name}: {printable(arrow)}")
-    return 3 if any(c.kind in {"license", "text", "added"} for c in changes) else 0
+    if not changes and not options.json:
+        print("no licence changed")
+    return 0 if all(change.kind in HARMLESS for change in changes) else 3
 
 
 def run_notice(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from lazycore.licensing._acceptance import accepted_terms
 from lazycore.licensing._allowlist import Allowlist
 from lazycore.licensing._errors import (
     HashMismatchError,
@@ -14,6 +15,7 @@ from lazycore.licensing._errors import (
     RevisionMismatchError,
     SourceError,
 )
+from lazycore.licensing._hashes import HashCache
 from lazycore.licensing._receipts import ReceiptLog
 from lazycore.licensing._terminal import printable
 
@@ -37,6 +39,8 @@ def run_check(options: argparse.Namespace) -> int:
             usage=options.usage,
             receipt=receipt,
             strict=options.strict,
+            accept_restricted_licenses=accepted_terms(),
+            hash_cache=HashCache(options.hash_cache) if options.hash_cache else None,
         )
     except (
         HashMismatchError,

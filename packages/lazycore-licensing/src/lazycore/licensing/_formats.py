@@ -24,15 +24,20 @@ def to_text(report: AuditReport) -> str:
         + (f"  [{printable(finding.where)}]" if finding.where else "")
         for finding in report.findings
     ]
+    lines.append(summary(report))
+    return "\n".join(lines) + "\n"
+
+
+def summary(report: AuditReport) -> str:
+    """Return one line that counts packages by verdict, and findings."""
     counts = dict.fromkeys(Verdict, 0)
     for item in report.items:
         counts[item.verdict] += 1
-    lines.append(
+    return (
         f"{len(report.items)} packages: {counts[Verdict.ALLOW]} allowed, "
         f"{counts[Verdict.REVIEW]} to review, {counts[Verdict.DENY]} denied; "
         f"{len(report.findings)} findings"
     )
-    return "\n".join(lines) + "\n"
 
 
 def to_json(report: AuditReport) -> str:

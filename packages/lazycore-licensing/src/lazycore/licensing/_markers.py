@@ -164,6 +164,26 @@ class _Postfix:
         return tuple(self.output)
 
 
+def this_environment() -> dict[str, str]:
+    """Return the marker variables of the running interpreter.
+
+    Raises:
+        MissingDependencyError: ``packaging`` is not installed.
+    """
+    try:
+        from packaging.markers import default_environment
+    except ImportError as error:
+        raise _missing() from error
+    return {key: str(value) for key, value in default_environment().items()}
+
+
+def _missing() -> MissingDependencyError:
+    return MissingDependencyError(
+        "markers are compared with versions by packaging, which is not installed: "
+        "pip install 'lazycore-licensing[versions]'"
+    )
+
+
 def _fault(text: str) -> SourceError:
     return SourceError(f"{text[:80]!r} is no environment marker")
 
@@ -212,10 +232,7 @@ def _holds(
         from packaging.markers import InvalidMarker, UndefinedEnvironmentName
         from packaging.markers import Marker as PackagingMarker
     except ImportError as error:
-        raise MissingDependencyError(
-            "markers are compared with versions by packaging, which is not "
-            "installed: pip install 'lazycore-licensing[versions]'"
-        ) from error
+        raise _missing() from error
     quote = '"' if "'" in atom.text else "'"
     text = f"{quote}{atom.text}{quote}"
     words = (text, atom.operator.removeprefix("text "), atom.name)

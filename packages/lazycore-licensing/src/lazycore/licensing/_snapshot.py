@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lazycore.licensing._errors import SourceError
 from lazycore.licensing._expression import normalize
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lazycore.licensing._sources import Package
 
+HARMLESS: Final = frozenset(("version", "removed"))
 _KEYS = (
     *("name", "version", "expression", "source", "confidence", "text-sha256"),
     *("conflicts", "bundled"),
@@ -105,7 +106,8 @@ class LicenseChange:
 
     Attributes:
         name: Normalised name.
-        kind: ``added``, ``removed``, ``license``, ``text`` or ``version``.
+        kind: ``added``, ``removed``, ``license``, ``text``, ``bundled`` or
+            ``version``.
         old: What was; empty for an addition.
         new: What is; empty for a removal.
     """
@@ -119,7 +121,13 @@ class LicenseChange:
 def diff(
     old: Mapping[str, LicenseFinding], new: Mapping[str, LicenseFinding]
 ) -> tuple[LicenseChange, ...]:
-    """Return what changed, by name; a changed licence before a changed text."""
+    """Return what changed, by name: the gravest change of each package.
+
+    Examples:
+        >>> from lazycore.licensing import resolve
+        >>> diff({}, {"lazycore-licensing": resolve("lazycore-licensing")})[0].kind
+        'added'
+    """
     changes = []
     for name in sorted({*old, *new}):
         was, now = old.get(name), new.get(name)
@@ -138,6 +146,15 @@ def diff(
             changes.append(
                 LicenseChange(name=name, kind="text", old=_title(was), new=_title(now))
             )
+        elif _bundled(was) != _bundled(now):
+            changes.append(
+                LicenseChange(
+                    name=name,
+                    kind="bundled",
+                    old=" AND ".join(_bundled(was)) or "nothing stated",
+                    new=" AND ".join(_bundled(now)) or "nothing stated",
+                )
+            )
         elif was.version != now.version:
             changes.append(
                 LicenseChange(
@@ -145,6 +162,10 @@ def diff(
                 )
             )
     return tuple(changes)
+
+
+def _bundled(finding: LicenseFinding) -> list[str]:
+    return sorted({part.expression for part in finding.bundled if part.expression})
 
 
 def _title(finding: LicenseFinding | None) -> str:
