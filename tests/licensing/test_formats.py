@@ -24,8 +24,8 @@ from lazycore.licensing import (
     read_cyclonedx,
     read_lock,
 )
-from lazycore.licensing._audit import RULES
 from lazycore.licensing._formats import FORMATS
+from lazycore.licensing._rules import REMEDIES, RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,3 +225,31 @@ def test_markdown_cells_stay_in_their_columns() -> None:
     rows = FORMATS["markdown"](report).splitlines()
     assert any("a\\|b" in row for row in rows)
     assert all(row.startswith(("|", "#")) or not row for row in rows)
+
+
+def test_every_rule_has_a_remedy_and_the_text_names_those_that_fired() -> None:
+    assert set(REMEDIES) == set(RULES)
+    report = everything()
+    fired = {finding.rule for finding in report.findings}
+    assert fired >= {"LZ001", "LZ003", "LZ004", "LZ005", "LZ006", "LZ012"}
+    lines = FORMATS["text"](report).splitlines()
+    assert {line.split()[2] for line in lines if line.startswith("to do")} == fired
+
+
+def test_rule_numbers_never_change_their_meaning() -> None:
+    assert list(RULES.items())[:14] == [
+        ("LZ001", "licence denied for this use"),
+        ("LZ002", "licence needs review for this use"),
+        ("LZ003", "no licence known"),
+        ("LZ004", "evidence disagrees"),
+        ("LZ005", "something bundled is stricter than the stated licence"),
+        ("LZ006", "exception expired"),
+        ("LZ007", "exception expires soon"),
+        ("LZ008", "exception unused"),
+        ("LZ009", "clarification void: the licence text changed"),
+        ("LZ010", "clarification unused"),
+        ("LZ011", "licence changed since the snapshot"),
+        ("LZ012", "package missing from the evidence"),
+        ("LZ013", "licence only guessed from prose"),
+        ("LZ014", "evidence is for another version"),
+    ]

@@ -21,23 +21,6 @@ if TYPE_CHECKING:
 
 SEVERITY: Final = {Verdict.ALLOW: 0, Verdict.REVIEW: 1, Verdict.DENY: 2}
 WARN_DAYS: Final = 14
-# Stable: a number is never given to another rule.
-RULES: Final = {
-    "LZ001": "licence denied for this use",
-    "LZ002": "licence needs review for this use",
-    "LZ003": "no licence known",
-    "LZ004": "evidence disagrees",
-    "LZ005": "something bundled is stricter than the stated licence",
-    "LZ006": "exception expired",
-    "LZ007": "exception expires soon",
-    "LZ008": "exception unused",
-    "LZ009": "clarification void: the licence text changed",
-    "LZ010": "clarification unused",
-    "LZ011": "licence changed since the snapshot",
-    "LZ012": "package missing from the evidence",
-    "LZ013": "licence only guessed from prose",
-    "LZ014": "evidence is for another version",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

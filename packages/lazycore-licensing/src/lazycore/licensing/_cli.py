@@ -33,7 +33,7 @@ def _usage(parser: argparse.ArgumentParser, default: Usage | None) -> None:
         "--usage",
         choices=[str(usage) for usage in Usage],
         default=None if default is None else str(default),
-        help="how the work is used (default: %(default)s)",
+        help=f"how the work is used (default: {default or 'by the policy'})",
     )
 
 

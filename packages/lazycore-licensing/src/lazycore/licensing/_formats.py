@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from lazycore.licensing._audit import RULES
 from lazycore.licensing._cyclonedx import to_cyclonedx
 from lazycore.licensing._decision import Verdict
+from lazycore.licensing._rules import REMEDIES, RULES
 from lazycore.licensing._sarif import LEVELS, place_of, to_sarif
 from lazycore.licensing._terminal import printable
 
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 
 def to_text(report: AuditReport) -> str:
-    """Return lines for people: findings first, then a count."""
+    """Return lines for people: findings, what to do about each rule, a count."""
     lines = [
         f"{finding.verdict.upper():<7}{finding.rule}  {printable(finding.message)}"
         + (f"  [{printable(finding.where)}]" if finding.where else "")
         for finding in report.findings
     ]
+    rules = sorted({finding.rule for finding in report.findings})
+    lines += [f"to do  {rule}  {REMEDIES[rule]}" for rule in rules]
     lines.append(summary(report))
     return "\n".join(lines) + "\n"
 

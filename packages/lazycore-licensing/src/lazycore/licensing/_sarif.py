@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from lazycore.licensing import _tool
-from lazycore.licensing._audit import RULES
 from lazycore.licensing._decision import Verdict
+from lazycore.licensing._rules import REMEDIES, RULES
 
 if TYPE_CHECKING:
     from lazycore.licensing._audit import AuditFinding, AuditReport
@@ -70,6 +70,7 @@ def _rule(name: str) -> dict[str, Any]:
     return {
         "id": name,
         "shortDescription": {"text": RULES[name]},
+        "help": {"text": f"{REMEDIES[name]}."},
         "defaultConfiguration": {"level": level},
     }
 
