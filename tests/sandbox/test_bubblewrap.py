@@ -98,6 +98,25 @@ def test_a_timeout_keeps_the_output_so_far(
     assert [item.kind for item in result.violations] == ["timeout"]
 
 
+def test_the_limits_that_end_a_run_are_named(folder: Path) -> None:
+    cases = {
+        "cpu": ("while :; do :; done", ResourceLimits(cpu_s=1)),
+        "file-size": (
+            f"exec head -c 9999 /dev/zero > {folder}/big",
+            ResourceLimits(file_size_bytes=1000),
+        ),
+        "output": ("yes | head -c 9999", ResourceLimits(output_bytes=100)),
+    }
+    everything = frozenset(Guarantee)
+    with BubblewrapSandboxExecutor(allow_degraded=everything) as executor:
+        if not executor.is_available():
+            pytest.skip("the backend bubblewrap cannot run here: see its report")
+        for kind, (script, limits) in cases.items():
+            policy = SandboxPolicy(allowed_write_paths=[folder], limits=limits)
+            result = executor.run_command(["sh", "-c", script], policy)
+            assert [item.kind for item in result.violations] == [kind]
+
+
 def test_a_missing_and_a_refused_program_are_told_apart(
     bubblewrap: BubblewrapSandboxExecutor,
 ) -> None:

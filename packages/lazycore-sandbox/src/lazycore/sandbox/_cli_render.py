@@ -182,7 +182,7 @@ def show_doctor(reports: Sequence[BackendReport], needed: frozenset[Guarantee]) 
             print(f"  to mend: {printable(report.remedy)}")
         known = residuals(report)
         if known:
-            print("  known residuals of the attack corpus:")
+            print("  rows of the attack corpus that it does not promise to stop:")
             lines = [(f"    {row['id']}", row["name"], row["reason"]) for row in known]
             print("\n".join(table(lines)))
 

@@ -175,7 +175,12 @@ def _limit(limits: dict[str, int | None]) -> None:
         if bound is not None:
             _, hard = resource.getrlimit(which)
             low = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-            resource.setrlimit(which, (low, low))
+            # At the hard limit comes SIGKILL, which names none; a second before it,
+            # SIGXCPU: setrlimit(2).
+            high = low + 1 if which == resource.RLIMIT_CPU else low
+            if hard != resource.RLIM_INFINITY:
+                high = min(high, hard)
+            resource.setrlimit(which, (low, high))
 
 
 def _watch(

@@ -46,16 +46,20 @@ class ResourceUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One thing the target tried and was refused, or a limit that it hit.
+    """One limit that the run hit, as its end shows it.
+
+    Single calls that were refused are not among them: the kernel tells the target
+    alone. `lazycore-sandbox explain` watches a run and lists those.
 
     Attributes:
-        kind: `"syscall"`, `"timeout"`, `"memory"`, `"cpu"`, `"processes"`,
-            `"file-size"`, `"workspace"` or `"output"`.
-        detail: What exactly, e.g. the name of the system call.
+        kind: `"timeout"`, `"memory"`, `"cpu"`, `"processes"`, `"file-size"`,
+            `"workspace"`, `"output"` (which ends nothing: it was cut) or `"syscall"`
+            (the target used a foreign system call interface).
+        detail: The limit, for example `"1.5 s"`, or which stream was cut.
         count: How often.
 
     Examples:
-        >>> Violation(kind="syscall", detail="ptrace").count
+        >>> Violation(kind="memory", detail="1048576 bytes").count
         1
     """
 
@@ -105,7 +109,7 @@ class SandboxResult:
         timed_out: Whether `timeout_s` passed; the output so far is kept.
         duration_s: Wall-clock seconds from the call to the end of the last process.
         usage: What the run consumed.
-        violations: What was refused or hit a limit, as far as the backend sees it.
+        violations: The limits that the run hit, as its end shows them.
         backend: Name of the backend that ran it.
         guarantees: What that backend enforced.
         degraded: What the policy needs and the caller chose to do without.
