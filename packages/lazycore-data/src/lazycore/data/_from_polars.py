@@ -21,7 +21,7 @@ from lazycore.data._errors import (
 from lazycore.data._libraries import library, version_of
 from lazycore.data._prove import compare_all
 from lazycore.data._to_polars import choose
-from lazycore.data._types import has_view
+from lazycore.data._types import has_view, unviewed
 
 if TYPE_CHECKING:
     from lazycore.data._receipt import Receipt
@@ -59,6 +59,24 @@ def _signed(array: Any) -> Any:
         for chunk in array.chunks
     ]
     return pa.chunked_array(parts, type=pa.dictionary(signed, values, kind.ordered))
+
+
+def _unviewed(name: str, array: Any) -> Any:
+    """Return an array with its views rebuilt, as pandas can work on it."""
+    pa = library("pyarrow")
+    wanted = unviewed(array.type)
+    try:
+        return array.cast(wanted)
+    except pa.ArrowNotImplementedError as error:
+        if pa.types.is_nested(wanted):
+            message = (
+                f"column {name!r}: pyarrow {pa.__version__} cannot rebuild views in "
+                f"{array.type}: upgrade pyarrow, or ask for strings='view'"
+            )
+            raise UnsupportedArrowTypeError(message) from error
+    # pyarrow 16 casts no views: their values go through Python.
+    parts = [pa.array(chunk.to_pylist(), wanted) for chunk in array.chunks]
+    return pa.chunked_array(parts, type=wanted)
 
 
 def _is_text(kind: Any) -> bool:
@@ -244,13 +262,14 @@ def pandas_from_arrow(table: Any, *, strings: Strings = "large") -> Any:
     Raises:
         MissingDependencyError: pandas or pyarrow is not installed.
         UnsupportedFrameError: The value is no table.
+        UnsupportedArrowTypeError: This pyarrow cannot rebuild nested views.
 
     Example:
         >>> import pyarrow as pa
         >>> str(pandas_from_arrow(pa.table({"a": [1]})).dtypes["a"])
         'int64[pyarrow]'
     """
-    pa = library("pyarrow")
+    library("pyarrow")
     library("pandas")
     choose("strings", strings, _STRINGS)
     if not is_table(table) or is_pandas(table):
@@ -259,7 +278,7 @@ def pandas_from_arrow(table: Any, *, strings: Strings = "large") -> Any:
     values = {}
     for column in columns_of(table):
         array = column.array
-        if strings != "view" and str(array.type) == "string_view":
-            array = array.cast(pa.large_string())
+        if strings != "view" and has_view(array.type):
+            array = _unviewed(column.name, array)
         values[column.name] = pandas_values(_signed(array), strings)
     return build_frame(values, table.num_rows)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lazycore.data._libraries import library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "Outcome",
@@ -24,6 +24,7 @@ __all__ = [
     "outcome",
     "repaired",
     "same_family",
+    "unviewed",
     "walk",
 ]
 
@@ -132,8 +133,22 @@ def repaired(kind: Any) -> Any:
         return pa.duration("ms")
     if types.is_time64(kind):
         return pa.time64("ns")
+    return _rebuilt(kind, repaired)
+
+
+def unviewed(kind: Any) -> Any:
+    """Return a type with large text and bytes in place of views, at any depth."""
+    pa = library("pyarrow")
+    flat = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+    return flat.get(str(kind)) or _rebuilt(kind, unviewed)
+
+
+def _rebuilt(kind: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a nested type over changed children; any other type as it is."""
+    pa = library("pyarrow")
+    types = pa.types
     children = list(_children(kind))
-    new = [repaired(child) for child in children]
+    new = [change(child) for child in children]
     if new == children or isinstance(kind, pa.BaseExtensionType):
         return kind
     if types.is_dictionary(kind):
