@@ -154,6 +154,15 @@ def test_a_snapshot_gates_what_comes_after_it(
     assert outcome(["audit", "--lock", "requirements.txt"], capsys)[0] == 0
     before = (project / "licences.lock").read_text()
     (project / "old.lock").write_text(before)
+    (project / "requirements.txt").write_text("free==1.0\nonly-there==1\n")
+    (project / "there.lock").write_text(
+        'schema = 1\n[[package]]\nname = "only-there"\nversion = "1"\n'
+        'expression = "MIT"\n[[package]]\nname = "free"\nexpression = "SSPL-1.0"\n'
+    )
+    both = ["--evidence", "licences.lock", "--evidence", "there.lock"]
+    audit = ["audit", "--lock", "requirements.txt"]
+    assert outcome(audit, capsys)[0] == 3
+    assert outcome([*audit, *both], capsys)[0] == 0
     same = outcome(["diff", "old.lock", "licences.lock"], capsys)
     assert same == (0, "no licence changed\n", "")
     changed = before.replace("GPL-3.0-or-later", "MIT")

@@ -175,6 +175,15 @@ def test_without_a_licence_file_a_clarification_is_bound_to_a_version(
         judge(tmp_path, CLARIFY.replace("==2.5", ""), package(None, text=None))
 
 
+def test_a_version_that_the_policy_states_needs_no_snapshot(tmp_path: Path) -> None:
+    lock = Package(name="demo", version="2.5")
+    assert "LZ012" in rules(judge(tmp_path, "", lock))
+    report = judge(tmp_path, CLARIFY, lock)
+    assert (rules(report), report.items[0].verdict) == ([], "allow")
+    other = Package(name="demo", version="2.6")
+    assert "LZ012" in rules(judge(tmp_path, CLARIFY, other))
+
+
 def test_policies_made_in_code_tell_their_exceptions_apart() -> None:
     from lazycore.licensing import PolicyException
 

@@ -253,13 +253,14 @@ class _Auditor:
                 self._compare(package, found, package.finding)
             return package.finding
         if found is None:
-            self._note(
-                "LZ012",
-                Verdict.REVIEW,
-                package,
-                "neither the environment nor the snapshot knows it; take a snapshot "
-                "where it is installed",
-            )
+            if not self._stated(package):
+                self._note(
+                    "LZ012",
+                    Verdict.REVIEW,
+                    package,
+                    "neither the environment nor the snapshot knows it; take a "
+                    "snapshot where it is installed",
+                )
             return LicenseFinding(
                 name=package.name,
                 version=package.version,
@@ -276,6 +277,15 @@ class _Auditor:
                 "between versions",
             )
         return found
+
+    def _stated(self, package: Package) -> bool:
+        """Tell whether the policy states the licence of a version without a text."""
+        return any(
+            fact.package == package.name
+            and fact.text_sha256 is None
+            and matches(fact.version, package.version)
+            for fact in self.policy.clarifications
+        )
 
     def _compare(
         self, package: Package, old: LicenseFinding, new: LicenseFinding

@@ -83,7 +83,9 @@ def _arguments() -> argparse.ArgumentParser:
     audit.add_argument(
         "--evidence",
         metavar="FILE",
-        help="snapshot to compare with (default with --lock: licences.lock beside it)",
+        action="append",
+        help="snapshot to compare with; may be repeated, the first that knows a "
+        "package counts (default with --lock: licences.lock beside it)",
     )
     audit.add_argument(
         "--only-here",

@@ -63,7 +63,8 @@ def _evidence(options: argparse.Namespace) -> dict[str, LicenseFinding] | None:
     from lazycore.licensing._snapshot import read_snapshot
 
     if options.evidence:
-        return read_snapshot(options.evidence)
+        snapshots = [read_snapshot(place) for place in options.evidence]
+        return {n: f for known in reversed(snapshots) for n, f in known.items()}
     if not options.lock:
         return None
     if options.env:

@@ -34,7 +34,7 @@ REMEDIES: Final = {
     "LZ009": "read the new text, then write its text-sha256",
     "LZ010": "remove the clarification, or correct its package or version",
     "LZ011": "read what changed, then take a new snapshot",
-    "LZ012": "install it and take a new snapshot",
+    "LZ012": "take a snapshot where it is installed, or state it in a [[clarify]]",
     "LZ013": "read its sources, then state the licence in a [[clarify]]",
     "LZ014": "take a snapshot where the locked version is installed",
 }
