@@ -61,7 +61,9 @@ def test_a_lock_of_the_real_tool_gives_packages_uses_and_lines(name: str) -> Non
         assert package.name in " ".join(around)
 
 
-@pytest.mark.parametrize("name", ["poetry.lock", "pdm.lock", "pylock.uv.toml"])
+@pytest.mark.parametrize(
+    "name", ["uv.lock", "poetry.lock", "pdm.lock", "pylock.uv.toml"]
+)
 def test_an_environment_leaves_out_what_it_never_installs(name: str) -> None:
     pytest.importorskip("packaging", reason="the extra versions is not installed")
     for system, there in (("win32", True), ("linux", False)):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lazycore.licensing._errors import SourceError
-from lazycore.licensing._lock_uv import uv_usages
+from lazycore.licensing._lock_uv import read_graph
 from lazycore.licensing._markers import Marker, normal
 from lazycore.licensing._policy import Policy, normalize_name
 from lazycore.licensing._requirements import read_requirements
@@ -141,8 +141,7 @@ def read_lock(
             use when None.
         environment: Marker variables, such as from
             ``packaging.markers.default_environment()``: packages whose marker fails
-            there are left out. Needs the extra ``versions``. ``uv.lock`` is
-            always read for every environment.
+            there are left out. Needs the extra ``versions``.
 
     Raises:
         SourceError: The file is none of them, or one of its entries can't be read.
@@ -181,10 +180,21 @@ def read_lock(
     elif "metadata" in data:
         found = lock.packages(table, lock.grouped)
     elif "version" in data:
-        default = [rules.default_usage]
-        own, usages = uv_usages(data, lock.of_group, lock.of_extra, default[0])
+        try:
+            graph = read_graph(
+                data,
+                group_usage=lock.of_group,
+                extra_usage=lock.of_extra,
+                default=rules.default_usage,
+                environment=environment,
+            )
+        except SourceError as error:
+            raise SourceError(f"{place}: {error}") from error
+        own = set(graph.members)
+        # What nothing leads to is judged all the same, unless it is left out.
+        loose = [rules.default_usage] if environment is None else []
         found = lock.packages(
-            table, lambda row: usages.get(normalize_name(row["name"]), default)
+            table, lambda row: graph.usages.get(normalize_name(row["name"]), loose)
         )
     else:
         raise SourceError(f"{place}: no lock of uv, pip, Poetry or PDM")
