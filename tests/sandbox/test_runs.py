@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import os
 import pty
 import signal
@@ -191,6 +192,25 @@ def test_argv_that_is_no_list_of_words_is_refused(argv: object) -> None:
         pytest.raises((TypeError, ValueError)),
     ):
         executor.run_command(argv, SandboxPolicy())  # type: ignore[arg-type]
+
+
+def test_enums_stand_for_their_values(executor: BaseSandboxExecutor) -> None:
+    class Word(enum.StrEnum):
+        TOOL = "printenv"
+        NAME = "KEY"
+        VALUE = "value"
+
+    class Number(enum.IntEnum):
+        FILES = 40
+
+    policy = SandboxPolicy(
+        env={Word.NAME: Word.VALUE},
+        limits=ResourceLimits(open_files=Number.FILES),
+        timeout_s=Number.FILES,
+    )
+    result = executor.run_command([Word.TOOL, Word.NAME], policy)
+    assert result.stdout == b"value\n"
+    assert SandboxPolicy.from_json(policy.to_json()) == policy
 
 
 def test_the_environment_is_the_policy_and_a_minimum(

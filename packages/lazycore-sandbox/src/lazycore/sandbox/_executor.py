@@ -345,4 +345,5 @@ def check_argv(argv: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
             raise TypeError(f"argv must hold text, got {word!r}")
         if "\0" in word:
             raise ValueError(f"argv holds {word!r}, which contains NUL")
-    return words
+    # A StrEnum is text too, and travels to no other process.
+    return tuple(map(str.__str__, words))

@@ -54,7 +54,12 @@ class ResourceLimits:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            check_bound(item.name, getattr(self, item.name), whole=item.name != "cpu_s")
+            value = getattr(self, item.name)
+            check_bound(item.name, value, whole=item.name != "cpu_s")
+            if value is not None:
+                # Of an IntEnum or a NumPy float only the number is meant.
+                number = float(value) if isinstance(value, float) else int(value)
+                object.__setattr__(self, item.name, number)
         if self.output_bytes is None:
             raise SandboxPolicyError(
                 "output_bytes must be a number: output is always bounded"

@@ -8,10 +8,9 @@ here is specific to a system but the sweep.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
-import json
+import marshal
 import os
 import resource
 import select
@@ -19,27 +18,23 @@ import signal
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+
+# Each run starts this module anew: what it imports is a third of its time.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any, NoReturn, TypeAlias
+
+    from lazycore.sandbox._macos._sweep import Sweeper
+
+    Ended: TypeAlias = tuple[int, resource.struct_rusage]
 
 REPLY_FD = 3
 NOTE_FD = 9
 """Where a shell inside may say why it did not start the target."""
-Ended: TypeAlias = "tuple[int, resource.struct_rusage]"
 _LENGTH = struct.Struct("!I")
 _TICK_S = 0.02
-
-
-class Keeper(Protocol):
-    """Knows which processes belong to the run."""
-
-    def pids(self) -> list[int]:
-        """Return the live processes of the run."""
-
-    def kill(self) -> int:
-        """Kill them all; return how many there were."""
 
 
 class GroupKeeper:
@@ -61,7 +56,7 @@ class GroupKeeper:
 
 def write_config(fd: int, config: Mapping[str, object]) -> None:
     """Send the configuration; the descriptor stays open as the sign of life."""
-    body = json.dumps(config).encode("ascii")
+    body = marshal.dumps(dict(config))
     view = memoryview(_LENGTH.pack(len(body)) + body)
     while view:
         view = view[os.write(fd, view) :]
@@ -69,7 +64,8 @@ def write_config(fd: int, config: Mapping[str, object]) -> None:
 
 def _read_config(fd: int) -> dict[str, Any]:
     (length,) = _LENGTH.unpack(_read_exactly(fd, _LENGTH.size))
-    config: dict[str, Any] = json.loads(_read_exactly(fd, length))
+    # From the caller, who is trusted and runs the same interpreter.
+    config: dict[str, Any] = marshal.loads(_read_exactly(fd, length))  # noqa: S302
     return config
 
 
@@ -100,8 +96,8 @@ def main() -> NoReturn:
         os.close(reply)
     answer = _watch(config, control, child, caller)
     if note >= 0:
-        answer["note"] = os.pread(note, 100, 0).decode("ascii", "replace").strip()
-    os.write(report, json.dumps(answer).encode("ascii") + b"\n")
+        answer["note"] = os.pread(note, 100, 0).strip().hex()
+    _tell(report, "end", answer)
     os._exit(0)
 
 
@@ -116,7 +112,7 @@ def _become(
                 with contextlib.suppress(OSError):
                     signal.signal(number, signal.SIG_DFL)
         for number, blob in config.get("blobs", ()):
-            _hand_over(number, base64.b64decode(blob))
+            _hand_over(number, blob)
         _limit(config["limits"])
         os.chdir(config["cwd"])
         _read_nothing(config)
@@ -133,10 +129,16 @@ def _become(
             os.dup2(note, NOTE_FD)
         os.execve(config["argv"][0], config["argv"], config["env"])  # noqa: S606
     except OSError as error:
-        failure = {"errno": error.errno or 0, "detail": str(error.filename or "")}
-        os.write(report, json.dumps({"failure": failure}).encode("ascii") + b"\n")
+        detail = os.fsencode(error.filename or "").hex()
+        _tell(report, "failure", {"errno": error.errno or 0, "detail": detail})
     finally:
         os._exit(127)
+
+
+def _tell(report: int, what: str, facts: Mapping[str, object]) -> None:
+    """Write one line that `_monitored` reads: a word and its facts."""
+    told = " ".join(f"{name}={value}" for name, value in facts.items())
+    os.write(report, f"{what} {told}\n".encode("ascii"))
 
 
 def _lifted(fd: int) -> int:
@@ -207,7 +209,7 @@ def _watch(
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) differs
     return {
         "status": status,
-        "crowded": crowded,
+        "crowded": int(crowded),
         "cpu_user_s": usage.ru_utime,
         "cpu_system_s": usage.ru_stime,
         "max_rss_bytes": usage.ru_maxrss * unit,
@@ -268,7 +270,7 @@ def _ended(child: int) -> Ended | None:
     return (status, usage) if done else None
 
 
-def _keeper(config: dict[str, Any], child: int) -> Keeper:
+def _keeper(config: dict[str, Any], child: int) -> GroupKeeper | Sweeper:
     if config["scratch"] is None:
         return GroupKeeper(child)
     from lazycore.sandbox._macos._sweep import Sweeper

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import (
     SandboxError,
@@ -144,7 +143,7 @@ class Target:
     def _move(self, deadline: float | None) -> bool:
         """Move bytes until the report ends; return whether time ran out."""
         timed_out = False
-        while not self._report.endswith(b"\n") or b'"status"' not in self._report:
+        while not self._report.endswith(b"\n") or b"end " not in self._report:
             wait = None if deadline is None else max(0.0, deadline - time.monotonic())
             for key, _ in self._pump.select(wait):
                 self._one(key)
@@ -213,18 +212,19 @@ class Target:
         self._pump.close()
 
     def _outcome(self, *, timed_out: bool) -> Outcome:
-        answer: dict[str, Any] = {}
-        for line in bytes(self._report).splitlines():
-            answer |= json.loads(line)
+        told = dict(_facts(line) for line in self._report.decode("ascii").splitlines())
         if self._aborted:
             raise SandboxLostError("the executor was closed while the target ran")
-        if "status" not in answer:
+        if "end" not in told:
             raise SandboxLostError(
                 "the monitor of the sandbox was killed while the target ran"
             )
-        if (failure := answer.get("failure")) is not None:
+        if (failure := told.get("failure")) is not None:
             code = int(failure["errno"])
-            raise SandboxLaunchError(code, os.strerror(code), str(failure["detail"]))
+            raise SandboxLaunchError(
+                code, os.strerror(code), os.fsdecode(bytes.fromhex(failure["detail"]))
+            )
+        answer = told["end"]
         return Outcome(
             status=int(answer["status"]),
             stdout=self._stdout.captured(),
@@ -237,6 +237,12 @@ class Target:
                 cpu_system_s=float(answer["cpu_system_s"]),
                 max_rss_bytes=int(answer["max_rss_bytes"]),
             ),
-            limit="processes" if answer["crowded"] else "",
-            note=str(answer.get("note", "")),
+            limit="processes" if answer["crowded"] == "1" else "",
+            note=bytes.fromhex(answer.get("note", "")).decode("ascii", "replace"),
         )
+
+
+def _facts(line: str) -> tuple[str, dict[str, str]]:
+    """Read one line of the monitor: a word and its facts."""
+    what, *pairs = line.split(" ")
+    return what, dict(pair.split("=", 1) for pair in pairs)

@@ -39,7 +39,8 @@ class Environment(Mapping[str, str]):
                     f"env name {name!r} is empty or it or its value holds '=' or NUL; "
                     "rename it or encode the value"
                 )
-        self._items = dict(sorted(items.items()))
+        plain = {str.__str__(n): str.__str__(v) for n, v in items.items()}
+        self._items = dict(sorted(plain.items()))
 
     def __getitem__(self, key: str) -> str:
         return self._items[key]

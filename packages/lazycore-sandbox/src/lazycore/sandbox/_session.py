@@ -69,7 +69,9 @@ class SandboxSession:
         chosen = get_default_executor(policy) if executor is None else executor
         try:
             self._engine = chosen.open_session(
-                policy, preload=preload, path=[os.fspath(entry) for entry in path]
+                policy,
+                preload=[str.__str__(name) for name in preload],
+                path=[os.fspath(entry) for entry in path],
             )
         except BaseException:
             if owned:

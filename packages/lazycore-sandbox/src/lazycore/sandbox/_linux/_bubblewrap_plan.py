@@ -7,7 +7,6 @@ policy's paths by the descriptors that were checked. Bubblewrap run by root leav
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import os
 from typing import TYPE_CHECKING
@@ -111,13 +110,10 @@ class Plan:
         self._blobs.append(data)
         return str(self.args_fd + len(self._blobs))
 
-    def blobs(self) -> list[tuple[int, str]]:
+    def blobs(self) -> list[tuple[int, bytes]]:
         """Return what the monitor puts on which descriptor."""
         every = [self._args, *self._blobs]
-        return [
-            (self.args_fd + at, base64.b64encode(blob).decode("ascii"))
-            for at, blob in enumerate(every)
-        ]
+        return [(self.args_fd + at, blob) for at, blob in enumerate(every)]
 
     def options(self) -> list[str]:
         """Return what of the options stands in bwrap's argv."""
