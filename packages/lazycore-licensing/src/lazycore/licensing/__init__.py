@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from lazycore.licensing._hashes import HashCache
     from lazycore.licensing._hub import HubLicense, hub_licenses
+    from lazycore.licensing._hub_lookup import look_up_model, propose_entry
     from lazycore.licensing._locks import read_lock
     from lazycore.licensing._model_folder import ModelFacts, read_model_folder
     from lazycore.licensing._models import ModelLicenseEntry, ModelTier
@@ -130,9 +131,11 @@ _HOMES = {
     "diff": "_snapshot",
     "hub_licenses": "_hub",
     "identify": "_texts",
+    "look_up_model": "_hub_lookup",
     "normalize": "_expression",
     "notice": "_notice",
     "parse": "_expression",
+    "propose_entry": "_hub_lookup",
     "read_card": "_readers",
     "read_conda": "_documents",
     "read_cyclonedx": "_documents",
@@ -204,9 +207,11 @@ __all__ = [
     "diff",
     "hub_licenses",
     "identify",
+    "look_up_model",
     "normalize",
     "notice",
     "parse",
+    "propose_entry",
     "read_card",
     "read_conda",
     "read_cyclonedx",

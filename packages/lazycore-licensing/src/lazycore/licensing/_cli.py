@@ -134,6 +134,12 @@ def _models(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     scan.add_argument("path", metavar="DIR", help="or a manifest of Ollama")
     scan.set_defaults(run=_cli_models.run_scan)
     scan.add_argument("--json", action="store_true", help="print JSON")
+    look = actions.add_parser(
+        "look-up", help="ask the Hugging Face hub; print an entry to review"
+    )
+    look.add_argument("model", metavar="ID[@REV]")
+    look.add_argument("--endpoint", metavar="URL", help="another hub than the public")
+    look.set_defaults(run=_cli_models.run_look_up)
     for command in (check, accept):
         command.add_argument("model", metavar="ID[@REV]")
         command.add_argument("--allowlist", required=True, metavar="FILE")

@@ -118,3 +118,16 @@ def run_scan(options: argparse.Namespace) -> int:
         for note in notes:
             print(f"review    {printable(note)}")
     return REVIEW if notes else 0
+
+
+def run_look_up(options: argparse.Namespace) -> int:
+    """Ask the hub about a checkpoint; print an allowlist entry to review."""
+    from lazycore.licensing._hub_lookup import look_up_model, propose_entry
+
+    facts = look_up_model(options.model, endpoint=options.endpoint)
+    entry = propose_entry(facts)
+    print(
+        "# A proposal: read the terms, add reviewed-by, then put it in the allowlist."
+    )
+    print(Allowlist([entry]).to_toml(), end="")
+    return REVIEW if facts.problems or facts.license is None else 0

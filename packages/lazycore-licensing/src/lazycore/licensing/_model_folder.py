@@ -43,6 +43,7 @@ class ModelFacts:
         statements: (file, what it states) pairs.
         problems: Sentences: files that disagree or can't be read.
         terms_sha256: Hash of its licence file, when there is exactly one.
+        files: (path, SHA-256) pairs, where they are known without hashing.
     """
 
     model_id: str | None
@@ -56,6 +57,7 @@ class ModelFacts:
     statements: tuple[tuple[str, str], ...]
     problems: tuple[str, ...]
     terms_sha256: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
 
 
 def read_model_folder(path: str | os.PathLike[str]) -> ModelFacts:
