@@ -554,7 +554,7 @@ def test_a_workspace_that_hides_a_directory_is_over_its_limit(
         limits=ResourceLimits(workspace_bytes=10 << 20),
         timeout_s=20,
     )
-    script = "mkdir in; head -c 100000 /dev/zero > in/file; chmod 0 in; sleep 20"
+    script = "mkdir in; head -c 20000000 /dev/zero > in/file; chmod 0 in; sleep 20"
     result = namespace_executor.run_command(["sh", "-c", script], policy)
     (folder / "work" / "in").chmod(0o700)
     assert [item.kind for item in result.violations] == ["workspace"]

@@ -43,6 +43,8 @@ def judge(program: bytes, nr: int, args: tuple[int, ...] = (), arch: int = 0) ->
             (value,) = struct.unpack_from("=I", data, constant)
         elif code == 0x54:
             value &= constant
+        elif code == 0x05:
+            at += constant
         elif code == 0x06:
             if constant == _seccomp.ALLOW:
                 return ALLOW
@@ -147,7 +149,13 @@ CLONE_NEW = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000
         ("mknodat", (0, 0, 0o104755), "EPERM"),
         ("mknodat", (0, 0, 0o010644), ALLOW),
         ("memfd_create", (0, 0), ALLOW),
-        ("setpriority", (0, 77, 0), ALLOW),
+        ("setpriority", (0, 377, 0), ALLOW),
+        ("setpriority", (0, 0, 0), ALLOW),
+        ("setpriority", (0, 77, 0), "EPERM"),  # ours, or a thread of ours
+        ("prlimit64", (2,), "EPERM"),
+        ("prlimit64", (299,), "EPERM"),
+        ("prlimit64", (300,), ALLOW),
+        ("prlimit64", (0,), ALLOW),
     ],
 )
 def test_arguments_decide(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import SandboxLaunchError, SandboxPolicyError
 from lazycore.sandbox._executor import REPLY_VARIABLE
-from lazycore.sandbox._linux._mounts import KEY_NAMES, PROC_SECRETS
 from lazycore.sandbox._linux._native import DEFAULT_PATH
 from lazycore.sandbox._linux._plan import policy_binds, split_links
+from lazycore.sandbox._linux._proc import KEY_NAMES, PROC_SECRETS
 from lazycore.sandbox._linux._seccomp import build_filter
 from lazycore.sandbox._monitor import NOTE_FD, REPLY_FD
 from lazycore.sandbox._preflight import pin

@@ -22,6 +22,7 @@ _NR = {
 }.get(MACHINE, {})
 
 # sched.h
+CLONE_FS = 0x200
 CLONE_PIDFD = 0x1000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -45,6 +46,7 @@ ATTR_NOSUID = 0x02
 ATTR_NODEV = 0x04
 ATTR_NOEXEC = 0x08
 MS_PRIVATE = 1 << 18
+_MS_BIND = 1 << 12
 _FSOPEN_CLOEXEC = 1
 _FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
 
@@ -103,8 +105,18 @@ def clone_with_pidfd(flags: int) -> tuple[int, int]:
 
 
 def unshare(flags: int) -> None:
-    """Move this single-threaded process into new namespaces; children for pids."""
+    """Move this thread into new namespaces; its children for pids."""
     check(_libc.unshare(flags))
+
+
+def setns(fd: int, kind: int) -> None:
+    """Move this thread into the namespace that `fd` holds."""
+    check(_libc.setns(fd, kind))
+
+
+def bind_mount(source: str, target: str) -> None:
+    """Bind one file of this root on another; the copy has the source's flags."""
+    check(_libc.mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND, None))
 
 
 def open_beneath_root(path: str, root: int) -> int:

@@ -15,6 +15,8 @@ from lazycore.sandbox._linux import _calls
 CHANNEL_FD = 3
 """Where a child keeps its end of the channel, above the standard descriptors."""
 
+PIDFD = b'{"pidfd":1}\n'
+"""What comes with the descriptor of a run's process, before anything else."""
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
@@ -28,7 +30,7 @@ class Child:
 
     def hand_over(self, run: socket.socket) -> None:
         """Give the caller the child's pidfd and the child the caller's socket."""
-        send_fd(run, b'{"pidfd":1}\n', self.pidfd)
+        send_fd(run, PIDFD, self.pidfd)
         send_fd(self.channel, b"r", run.fileno())
 
     def kill(self) -> None:
@@ -69,19 +71,32 @@ def hung_up(channel: socket.socket) -> bool:
 
 def enter_namespaces(identity: tuple[int, int], *, network: bool) -> None:
     """Map this user alone, name the host, bring the private loopback up."""
-    uid, gid = identity
-    # user_namespaces(7): setgroups must be denied before a plain user maps a gid.
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/gid_map", f"{gid} {gid} 1")
-    _write("/proc/self/uid_map", f"{uid} {uid} 1")
+    map_identity("/proc/self", identity)
     _calls.drop_bounding_set()
     _calls.set_hostname("sandbox")
     if network:
-        _loopback_up()
+        loopback_up()
 
 
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+def map_identity(
+    process: str, identity: tuple[int, int], *, proc: int | None = None
+) -> None:
+    """Map one uid and one gid to themselves in this process's user namespace.
+
+    Args:
+        process: This process's directory in a /proc, relative to `proc` if given.
+        identity: The uid and the gid.
+        proc: Descriptor of a /proc.
+    """
+    uid, gid = identity
+    # user_namespaces(7): setgroups must be denied before a plain user maps a gid.
+    _write(f"{process}/setgroups", "deny", proc)
+    _write(f"{process}/gid_map", f"{gid} {gid} 1", proc)
+    _write(f"{process}/uid_map", f"{uid} {uid} 1", proc)
+
+
+def _write(path: str, text: str, proc: int | None) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=proc)
     try:
         os.write(fd, text.encode())
     except OSError as error:
@@ -91,7 +106,8 @@ def _write(path: str, text: str) -> None:
         os.close(fd)
 
 
-def _loopback_up() -> None:
+def loopback_up() -> None:
+    """Bring the loopback of this process's network namespace up."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         # netdevice(7): struct ifreq is a 16-byte name and a union of 24 bytes.
         request = struct.pack("16sH22x", b"lo", _IFF_UP)

@@ -94,15 +94,39 @@ def _restrict(rules: Iterable[Rule], *, abi: int, net: int, scoped: int) -> None
     handled = handled_rights(abi)
     ruleset = _calls.landlock_ruleset(fs=handled, net=net, scoped=scoped, abi=abi)
     try:
-        for fd, rights in rules:
-            granted = rights & handled
-            if not stat.S_ISDIR(os.fstat(fd).st_mode):
-                granted &= _FILE_RIGHTS
-            if granted:
-                _calls.landlock_allow(ruleset, fd, granted)
+        allow(ruleset, effective(rules, abi=abi))
         _calls.landlock_restrict(ruleset)
     finally:
         os.close(ruleset)
+
+
+def effective(rules: Iterable[Rule], *, abi: int) -> list[Rule]:
+    """Return the rules with the rights that this ABI knows for that kind of inode."""
+    handled = handled_rights(abi)
+    kept = []
+    for fd, rights in rules:
+        granted = rights & handled
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            granted &= _FILE_RIGHTS
+        if granted:
+            kept.append((fd, granted))
+    return kept
+
+
+def allow(ruleset: int, rules: Iterable[Rule]) -> None:
+    """Add rules that are effective already."""
+    for fd, rights in rules:
+        _calls.landlock_allow(ruleset, fd, rights)
+
+
+def scoped_ruleset(abi: int) -> int:
+    """Make a ruleset that grants nothing and keeps signals and sockets inside."""
+    return _calls.landlock_ruleset(
+        fs=handled_rights(abi),
+        net=0,
+        scoped=SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL,
+        abi=abi,
+    )
 
 
 def confine_files(rules: Iterable[Rule], *, abi: int) -> None:

@@ -95,7 +95,7 @@ class LandlockSandboxExecutor(NativeExecutor):
             rules += [(item.path, rights, item.device, item.inode) for item in group]
         request["watch"]["paths"].append(scratch)
         request.update(
-            base={"landlock_abi": _calls.landlock_abi()},
+            prepare={"landlock_abi": _calls.landlock_abi()},
             rules=rules,
             landlock_abi=_calls.landlock_abi(),
             handle_tcp=not policy.allow_network,

@@ -16,7 +16,7 @@ import socket
 import termios
 from typing import TYPE_CHECKING, NoReturn
 
-from lazycore.sandbox._linux import _calls, _supervisor
+from lazycore.sandbox._linux import _calls, _slot, _supervisor
 from lazycore.sandbox._linux._children import (
     CHANNEL_FD,
     Child,
@@ -27,6 +27,7 @@ from lazycore.sandbox._linux._children import (
 from lazycore.sandbox._linux._meter import children_of
 from lazycore.sandbox._linux._ready_target import ReadyTarget
 from lazycore.sandbox._linux._request import send_answer
+from lazycore.sandbox._linux._slots import Slots
 from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ HOST_NETWORK = b"H"
 """All namespaces but the network's."""
 NO_NAMESPACES = b"L"
 """Landlock and seccomp only."""
+SLOTTED = {ISOLATED: b"n", HOST_NETWORK: b"h"}
+"""The same for a run in a slot; the limits of its processes follow."""
+_OF_SLOT = {slotted: kind for kind, slotted in SLOTTED.items()}
+
 
 _BASE_FLAGS = (
     _calls.CLONE_NEWUSER
@@ -75,6 +80,7 @@ class Launcher:
         self._kind = b""
         self._ready: list[Child] = []
         self._busy: dict[int, Child] = {}
+        self._slots = Slots(self._make_slot)
         self._children = _calls.signal_descriptor(signal.SIGCHLD)
         # poll(2) on this file tells when a mount of this namespace changed:
         # proc_pid_mountinfo(5).
@@ -82,10 +88,11 @@ class Launcher:
 
     def run(self) -> None:
         """Serve until the caller closes the control socket or ends."""
-        poll = select.poll()
+        poll = self._slots.poll
         poll.register(self._control.fileno(), select.POLLIN)
         poll.register(self._caller, select.POLLIN)
         poll.register(self._children, select.POLLIN)
+        poll.register(self._mounts, select.POLLPRI)
         while True:
             events = poll.poll(0 if self._may_prepare() else None)
             if not events:
@@ -95,6 +102,11 @@ class Launcher:
                 if fd == self._children:
                     os.read(self._children, 128 * 16)
                     self._reap()
+                elif fd == self._mounts:
+                    # Also lets go of what the host wants to unmount.
+                    self._slots.renew()
+                elif self._slots.hear(fd):
+                    continue
                 elif fd == self._caller or not self._serve():
                     self._shut_down()
                     return
@@ -125,17 +137,28 @@ class Launcher:
             else:
                 self._load_calls()
             return True
-        run = socket.socket(fileno=fd)
+        run = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
         try:
-            child = self._child_for(kind, key)
-            self._busy[child.pid] = child
-            child.hand_over(run)
+            if kind in _OF_SLOT:
+                if self._mounts_changed():
+                    self._slots.renew()
+                self._slots.hand_over(message, run)
+            else:
+                child = self._child_for(kind, key)
+                self._busy[child.pid] = child
+                child.hand_over(run)
         except OSError as error:
             stage = {"stage": "clone", "errno": error.errno or 0, "detail": ""}
             send_answer(run, {"error": stage})
         finally:
             run.close()
         return True
+
+    def _make_slot(self, key: bytes) -> Child:
+        kind, limits = _OF_SLOT[key[:1]], marshal.loads(key[1:])  # noqa: S302 - the caller wrote it
+        child = self._spawn(kind, None, limits=limits)
+        self._busy[child.pid] = child
+        return child
 
     def _load_calls(self) -> None:
         """Import what calls need, once, so that no child has to see its files."""
@@ -169,12 +192,18 @@ class Launcher:
             self._busy[child.pid] = child
             child.kill()
 
-    def _spawn(self, kind: bytes, base: Request | None) -> Child:
+    def _spawn(
+        self,
+        kind: bytes,
+        base: Request | None,
+        *,
+        limits: dict[str, int | None] | None = None,
+    ) -> Child:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         identity = (os.geteuid(), os.getegid())
         pid, pidfd = _calls.clone_with_pidfd(_FLAGS[kind])
         if not pid:
-            _child(theirs, kind, identity, base)
+            _child(theirs, kind, identity, base, limits)
         theirs.close()
         return Child(pid, pidfd, ours)
 
@@ -192,6 +221,7 @@ class Launcher:
     def _forget(self, pid: int) -> None:
         child = self._busy.pop(pid, None)
         if child is not None:
+            self._slots.forget(child)
             child.close()
             return
         for ready in [item for item in self._ready if item.pid == pid]:
@@ -232,6 +262,7 @@ def _child(
     kind: bytes,
     identity: tuple[int, int],
     base: Request | None,
+    limits: dict[str, int | None] | None,
 ) -> NoReturn:
     try:
         fd = os.dup(channel.fileno())
@@ -240,8 +271,9 @@ def _child(
         _calls.close_from(CHANNEL_FD + 1)
         channel.detach()
         channel = socket.socket(fileno=CHANNEL_FD)
+        if limits is not None:
+            _slot.serve(channel, identity, network=kind == ISOLATED, limits=limits)
         failure = None
-        root = None
         ready = None
         try:
             if kind != NO_NAMESPACES:
@@ -249,11 +281,9 @@ def _child(
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if kind != NO_NAMESPACES:
                 enter_namespaces(identity, network=kind == ISOLATED)
-            if base and kind == NO_NAMESPACES:
+            if base:
                 _supervisor.become_reaper(base["landlock_abi"])
                 ready = ReadyTarget()
-            elif base:
-                root = _supervisor.build_base(base)
         except StageError as error:
             failure = error
         except OSError as error:
@@ -262,7 +292,7 @@ def _child(
         if not data or fd < 0 or hung_up(channel):
             os._exit(0)
         run = socket.socket(fileno=fd)
-        _supervisor.serve_one(run, channel, failure, root=root, ready=ready)
+        _supervisor.serve_one(run, channel, failure, ready=ready)
     finally:
         os._exit(0)
 

@@ -24,16 +24,23 @@ class Meter:
         limits: `cpu_s`, `memory_bytes` and `workspace_bytes`, each None or a bound,
             `paths` whose growth counts, and `scratch`, file systems all of which is
             the run's.
-        own_pids: Whether /proc shows the run's processes and nothing else.
+        own_pids: Whether `proc` shows the run's processes and nothing else.
+        proc: Where processes are seen.
+
+    Attributes:
+        scratch: Paths or descriptors of the file systems that are the run's own.
     """
 
-    def __init__(self, limits: dict[str, Any], *, own_pids: bool) -> None:
+    def __init__(
+        self, limits: dict[str, Any], *, own_pids: bool, proc: str = "/proc"
+    ) -> None:
         self._cpu_s: float | None = limits["cpu_s"]
         self._memory: int | None = limits["memory_bytes"]
         self._workspace: int | None = limits["workspace_bytes"]
         self._paths: list[str] = limits["paths"]
-        self._scratch: list[str] = limits["scratch"]
+        self.scratch: list[str] | list[int] = limits["scratch"]
         self._own_pids = own_pids
+        self._proc = proc
         self._base = 0
         self._next_walk = 0.0
         self.active = any(
@@ -70,7 +77,10 @@ class Meter:
         if rss + shared <= limit:
             return False
         # Resident sizes count a shared page once per process; ask for its share.
-        return sum(map(_own_memory, self._pids())) + shared > limit
+        return (
+            sum(_own_memory(f"{self._proc}/{pid}") for pid in self._pids()) + shared
+            > limit
+        )
 
     def _over_workspace(self, limit: int) -> str | None:
         began = time.monotonic()
@@ -84,7 +94,7 @@ class Meter:
 
     def _scratch_bytes(self) -> int:
         used = 0
-        for path in self._scratch:
+        for path in self.scratch:
             space = os.statvfs(path)
             used += (space.f_blocks - space.f_bfree) * space.f_frsize
         return used
@@ -100,7 +110,7 @@ class Meter:
         cpu_s, rss = 0.0, 0
         for pid in self._pids():
             try:
-                with open(f"/proc/{pid}/stat", "rb") as file:
+                with open(f"{self._proc}/{pid}/stat", "rb") as file:
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
@@ -111,7 +121,7 @@ class Meter:
 
     def _pids(self) -> list[str]:
         if self._own_pids:
-            return [name for name in os.listdir("/proc") if name.isdigit()][1:]
+            return [name for name in os.listdir(self._proc) if name.isdigit()][1:]
         found: list[int] = []
         new = children_of(os.getpid())
         while new:
@@ -132,25 +142,25 @@ def children_of(pid: int) -> list[int]:
     return children
 
 
-def _own_memory(pid: str) -> int:
+def _own_memory(process: str) -> int:
     """Return the anonymous and shared-memory bytes that fall to one process."""
     total = 0
     try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        with open(f"{process}/smaps_rollup", "rb") as file:
             for line in file:
                 if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")):
                     total += int(line.split()[1]) * 1024
     except PermissionError:
         # A process that made itself undumpable: count all of it.
-        return _resident(pid)
+        return _resident(process)
     except OSError:
         return 0
     return total
 
 
-def _resident(pid: str) -> int:
+def _resident(process: str) -> int:
     try:
-        with open(f"/proc/{pid}/statm", "rb") as file:
+        with open(f"{process}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
     except OSError:
         return 0

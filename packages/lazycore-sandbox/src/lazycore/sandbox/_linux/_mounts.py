@@ -1,8 +1,9 @@
-"""Build the target's root inside its own mount namespace, from a plan.
+"""Build the part of a target's root that its policy and the host decide.
 
-Runs in the launcher's child. Sources are opened relative to the old root without
-following any link and compared with the inode that the preflight pinned; mount points
-are addressed by descriptor. Nothing is ever created outside the new root's tmpfs.
+Runs in a mount namespace of the launcher's children. Sources are opened relative to
+the old root without following any link and compared with the inode that the preflight
+pinned; mount points are addressed by descriptor. Nothing is ever created outside the
+new root's tmpfs.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from lazycore.sandbox._linux._landlock import (
     EXECUTE,
     READ,
     READ_DIR,
-    TERMINAL,
     WRITE,
     Rule,
 )
 from lazycore.sandbox._linux._stage import StageError
 
-_RESERVED_PIDS = 300
-_QUIET = _calls.ATTR_NOSUID | _calls.ATTR_NODEV
+SCRATCH = ("tmp", "dev/shm")
+"""Where every run has a file system of its own, relative to its root."""
+QUIET = _calls.ATTR_NOSUID | _calls.ATTR_NODEV
 _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
 _DEVICE_LINKS = {
     "fd": "/proc/self/fd",
@@ -34,67 +35,64 @@ _DEVICE_LINKS = {
     "stderr": "/proc/self/fd/2",
     "ptmx": "pts/ptmx",
 }
-KEY_NAMES = ("key-users", "keys")
-"""Files of /proc that name the caller's keys to every process of that user."""
-# Files of /proc that uid 0 may open without any capability and that speak of the
-# host: a root caller's target is that uid for the kernel.
-PROC_SECRETS = (
-    "iomem",
-    "ioports",
-    "kcore",
-    *KEY_NAMES,
-    "kmsg",
-    "kpagecgroup",
-    "kpagecount",
-    "kpageflags",
-    "pagetypeinfo",
-    "sched_debug",
-    "slabinfo",
-    "timer_list",
-    "vmallocinfo",
-)
-
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lazycore.sandbox._linux._plan import Bind
+    from lazycore.sandbox._linux._request import Request
 
 
 class Root:
-    """The new root while it is being built.
+    """The part of a root that does not depend on the run, while it is being built.
+
+    Args:
+        executable: Whether programs may be executed from what is mounted.
+        old: Descriptor of the root whose paths are shown.
+        place: Directory that has the mount point.
+        name: Its name there.
 
     Attributes:
         rules: Landlock rules for what was mounted so far.
     """
 
-    def __init__(self, *, executable: bool) -> None:
-        # /proc is where the new root waits: no policy path can lie in it, so it
-        # hides no source.
+    def __init__(self, *, executable: bool, old: int, place: int, name: str) -> None:
         self._noexec = 0 if executable else _calls.ATTR_NOEXEC
         self._execute = EXECUTE if executable else 0
         self.rules: list[Rule] = []
         self._bound: list[str] = []
-        self._old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        _calls.mount_setattr(
-            self._old, add=0, recursive=True, propagation=_calls.MS_PRIVATE
-        )
-        self._proc = _calls.new_mount("proc", {}, _QUIET | _calls.ATTR_NOEXEC)
+        self._old = old
         options: dict[str, str | None] = {"mode": "0755", "size": "1m"}
-        root = _calls.new_mount("tmpfs", options, _QUIET)
-        _calls.move_mount(root, self._old, "proc")
+        root = _calls.new_mount("tmpfs", options, QUIET)
+        _calls.move_mount(root, place, name)
         self._root = root
         self.rules.append((root, READ_DIR))
 
+    def base(self, base: Request) -> None:
+        """Show what many runs have in common: all but the policy's own paths."""
+        for bind in base["system"]:
+            self.step(bind)
+        for path, target in base["links"]:
+            self.link(path, target)
+        for path, content in base["files"]:
+            self.file(path, content)
+        self.devices()
+
+    def step(self, bind: Bind) -> None:
+        """Do one step of the mount plan.
+
+        Raises:
+            StageError: If it fails; names the step and the path.
+        """
+        kind, path = bind[:2]
+        try:
+            if kind == "mask":
+                self.mask(bind)
+            else:
+                self.bind(bind)
+        except OSError as error:
+            raise StageError(kind, error.errno or 0, path) from error
+
     def directory(self, path: str) -> None:
         """Create a directory and its parents on the new root's tmpfs."""
-        made = ""
-        for part in filter(None, path.split("/")):
-            made = f"{made}/{part}" if made else part
-            try:
-                os.mkdir(made, 0o755, dir_fd=self._root)
-            except FileExistsError:
-                continue
+        make_directory(self._root, path)
 
     def link(self, path: str, target: str) -> None:
         """Repeat a symbolic link of the host."""
@@ -127,7 +125,7 @@ class Root:
             source, _calls.OPEN_TREE_CLONE | (_calls.AT_RECURSIVE if is_dir else 0)
         )
         os.close(source)
-        attributes = _QUIET | (0 if writable else _calls.ATTR_RDONLY) | noexec
+        attributes = QUIET | (0 if writable else _calls.ATTR_RDONLY) | noexec
         _calls.mount_setattr(tree, add=attributes, recursive=is_dir)
         self._attach(tree, path, is_dir=is_dir)
         rights = WRITE if writable else READ
@@ -150,27 +148,14 @@ class Root:
         place = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=self._root)
         tree = _calls.open_tree(place, _calls.OPEN_TREE_CLONE)
         os.close(place)
-        attributes = _QUIET | _calls.ATTR_RDONLY | _calls.ATTR_NOEXEC
+        attributes = QUIET | _calls.ATTR_RDONLY | _calls.ATTR_NOEXEC
         _calls.mount_setattr(tree, add=attributes, recursive=False)
         self._attach(tree, path, is_dir=is_dir)
         os.close(tree)
 
-    def scratch(self, size_bytes: int) -> None:
-        """Mount a private /tmp and a private /dev/shm of `size_bytes` each."""
-        options: dict[str, str | None] = {
-            "mode": "1777",
-            "size": str(size_bytes),
-            "nr_inodes": "200000",
-        }
-        for place in ("tmp", "dev/shm"):
-            tmpfs = _calls.new_mount("tmpfs", options, _QUIET | self._noexec)
-            self.directory(place)
-            _calls.move_mount(tmpfs, self._root, place)
-            self.rules.append((tmpfs, WRITE | self._execute))
-
     def devices(self) -> None:
-        """Show the five harmless devices and a private terminal multiplexer."""
-        self.directory("dev/pts")
+        """Show the five harmless devices."""
+        self.directory("dev")
         for name, minor in _DEVICES.items():
             source = _calls.open_beneath_root(f"/dev/{name}", self._old)
             info = os.fstat(source)
@@ -178,74 +163,11 @@ class Root:
                 raise StageError("device", errno.ENODEV, f"/dev/{name}")
             tree = _calls.open_tree(source, _calls.OPEN_TREE_CLONE)
             os.close(source)
-            _harden_device(tree)
+            harden_device(tree)
             self._attach(tree, f"/dev/{name}", is_dir=False)
             self.rules.append((tree, DEVICE))
-        options: dict[str, str | None] = {"mode": "0620", "ptmxmode": "0666"}
-        attributes = _calls.ATTR_NOSUID | _calls.ATTR_NOEXEC
-        terminals = _calls.new_mount("devpts", options, attributes)
-        _calls.move_mount(terminals, self._root, "dev/pts")
-        self.rules.append((terminals, TERMINAL))
         for name, target in _DEVICE_LINKS.items():
             os.symlink(target, f"dev/{name}", dir_fd=self._root)
-
-    def processes(
-        self, *, limit: int | None, hidden: Iterable[str], writable: bool
-    ) -> None:
-        """Mount this pid namespace's /proc, read-only as a whole.
-
-        Args:
-            limit: How many pids the namespace may use beside this process; only
-                for kernels on which pid_max belongs to the namespace.
-            hidden: Files to cover.
-            writable: Leave it writable, for a session's server: the kernel lets
-                its children mount a /proc only where they see a whole one.
-        """
-        if limit is not None:
-            # Numbers below RESERVED_PIDS are given out once only (kernel/pid.c),
-            # so starting there leaves exactly `limit` of them, for uid 0 as well.
-            self._set("sys/kernel/ns_last_pid", _RESERVED_PIDS)
-            self._set("sys/kernel/pid_max", _RESERVED_PIDS + limit)
-        if not writable:
-            _calls.mount_setattr(self._proc, add=_calls.ATTR_RDONLY, recursive=False)
-        self.directory("proc")
-        _calls.move_mount(self._proc, self._root, "proc")
-        self.rules.append((self._proc, READ))
-        for name in hidden:
-            self._cover_proc(name)
-
-    def _set(self, name: str, value: int) -> None:
-        try:
-            fd = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._proc)
-            try:
-                os.write(fd, b"%d" % value)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            raise StageError("pid limit", error.errno or 0, name) from error
-
-    def _cover_proc(self, name: str) -> None:
-        try:
-            place = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=self._proc)
-        except FileNotFoundError:
-            return
-        os.close(place)
-        device = _calls.open_beneath_root("/dev/null", self._old)
-        tree = _calls.open_tree(device, _calls.OPEN_TREE_CLONE)
-        os.close(device)
-        _harden_device(tree)
-        _calls.move_mount(tree, self._proc, name)
-        os.close(tree)
-
-    def enter(self) -> None:
-        """Make the root read-only, step into it and drop the old one."""
-        _calls.mount_setattr(self._root, add=_calls.ATTR_RDONLY, recursive=False)
-        os.fchdir(self._root)
-        _calls.pivot_root(".", ".")
-        # pivot_root(2): the old root is now stacked on the new one.
-        _calls.detach(".")
-        os.chdir("/")
-        os.close(self._old)
 
     def _source(self, path: str, device: int, inode: int) -> int:
         try:
@@ -266,7 +188,7 @@ class Root:
         # Below a bound tree the mount point exists already: making it would
         # change the host.
         if not inside:
-            self._mount_point(path, is_dir=is_dir)
+            make_mount_point(self._root, path, is_dir=is_dir)
         try:
             place = _calls.open_beneath_root(path, self._root)
         except OSError as error:
@@ -278,19 +200,48 @@ class Root:
         finally:
             os.close(place)
 
-    def _mount_point(self, path: str, *, is_dir: bool) -> None:
-        if is_dir:
-            self.directory(path)
-            return
-        self.directory(os.path.dirname(path))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        os.close(os.open(path.lstrip("/"), flags, 0o444, dir_fd=self._root))
+
+def make_directory(root: int, path: str) -> None:
+    """Create a directory and its parents below the directory `root`."""
+    made = ""
+    for part in filter(None, path.split("/")):
+        made = f"{made}/{part}" if made else part
+        try:
+            os.mkdir(made, 0o755, dir_fd=root)
+        except FileExistsError:
+            continue
 
 
-def _harden_device(tree: int) -> None:
+def make_mount_point(root: int, path: str, *, is_dir: bool) -> None:
+    """Create what something can be mounted on below the directory `root`."""
+    if is_dir:
+        make_directory(root, path)
+        return
+    make_directory(root, os.path.dirname(path))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    os.close(os.open(path.lstrip("/"), flags, 0o444, dir_fd=root))
+
+
+def harden_device(tree: int) -> None:
     """Keep a root caller's target from changing the node itself.
 
     A read-only mount does not stop writing to a device, only to its inode.
     """
     attributes = _calls.ATTR_NOSUID | _calls.ATTR_NOEXEC | _calls.ATTR_RDONLY
     _calls.mount_setattr(tree, add=attributes, recursive=False)
+
+
+def new_scratch(size_bytes: int, attributes: int) -> int:
+    """Make an empty file system of bounded size for one run."""
+    options: dict[str, str | None] = {
+        "mode": "1777",
+        "size": str(size_bytes),
+        "nr_inodes": "200000",
+    }
+    return _calls.new_mount("tmpfs", options, QUIET | attributes)
+
+
+def new_terminals() -> int:
+    """Make a private terminal multiplexer for one run."""
+    options: dict[str, str | None] = {"mode": "0620", "ptmxmode": "0666"}
+    return _calls.new_mount("devpts", options, _calls.ATTR_NOSUID | _calls.ATTR_NOEXEC)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._exec_list import library_steps, run_steps
 from lazycore.sandbox._linux._launcher import HOST_NETWORK, ISOLATED
-from lazycore.sandbox._linux._mounts import KEY_NAMES, PROC_SECRETS
 from lazycore.sandbox._linux._native import NativeExecutor, base_request
 from lazycore.sandbox._linux._plan import policy_binds, split_links
+from lazycore.sandbox._linux._proc import KEY_NAMES, PROC_SECRETS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -38,10 +38,6 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
     """
 
     name: ClassVar[str] = "linux-namespace"
-
-    @staticmethod
-    def _prepared() -> int:
-        return 2
 
     def launch_kind(self, policy: SandboxPolicy) -> bytes:
         """Share the network namespace only when the policy says so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import math
 import os
 import sys
@@ -13,6 +14,7 @@ from lazycore.sandbox._callables import VALUE_LIMIT_BYTES, finish, pack
 from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor, Order
 from lazycore.sandbox._guarantees import Guarantee, required_guarantees
 from lazycore.sandbox._linux._client import LauncherHandle
+from lazycore.sandbox._linux._launcher import SLOTTED
 from lazycore.sandbox._linux._probe import probe_backend
 from lazycore.sandbox._linux._run import OpenRun, Run
 from lazycore.sandbox._linux._seccomp import build_filter
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from lazycore.sandbox._result import SandboxResult
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SLOT_FILES = 512
+_SLOT_STEPS = 100
+"""Each step of the mount plan holds a descriptor, and a slot keeps three plans."""
 MACHINE = os.uname().machine
 
 
@@ -100,7 +105,10 @@ class NativeExecutor(BaseSandboxExecutor):
                 submit: Callable[[socket.socket], None],
             ) -> tuple[socket.socket, int]:
                 return self._launcher.open_run(
-                    kind, submit, calls=calls, base=request.get("base")
+                    slot_kind(kind, request) or kind,
+                    submit,
+                    calls=calls,
+                    base=request.get("prepare"),
                 )
 
             return self.finish_run(request, checked.policy, order, open_run)
@@ -183,6 +191,30 @@ class NativeExecutor(BaseSandboxExecutor):
             held=held,
             started=order.started,
         )
+
+
+def slot_kind(kind: bytes, request: Request) -> bytes:
+    """Name the slots that may serve a run; empty for one that needs its own process.
+
+    A call runs in a copy of its parent's memory, which must not have seen other runs.
+    A slot has its runs' limits itself. And before Linux 6.14 processes are counted
+    by user namespace, which all runs of a slot share.
+    """
+    limits = request["limits"] | {"processes": None}
+    counted_by_user = (
+        request["limits"]["processes"] is not None
+        and request.get("base", {}).get("pid_limit") is None
+    )
+    files = limits["open_files"]
+    if (
+        kind not in SLOTTED
+        or request["call"] is not None
+        or counted_by_user
+        or (files is not None and files < _SLOT_FILES)
+        or len(request["base"]["system"]) + len(request["binds"]) > _SLOT_STEPS
+    ):
+        return b""
+    return SLOTTED[kind] + marshal.dumps(limits)
 
 
 def base_request(

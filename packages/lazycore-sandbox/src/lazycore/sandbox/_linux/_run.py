@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import socket
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,7 +22,6 @@ from lazycore.sandbox._output import HeadTail
 from lazycore.sandbox._result import ResourceUsage
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
 OpenRun: TypeAlias = (
@@ -209,7 +209,7 @@ class Run:
         return bool(chunk)
 
     def _is_final(self) -> bool:
-        return b'"status"' in self._heard and self._heard.endswith(b"\n")
+        return self._heard.endswith(b"\n")
 
     def _write(self) -> bool:
         try:
@@ -277,11 +277,18 @@ class Run:
     def _abandon(self, sock: socket.socket) -> None:
         """End a run that an exception left, KeyboardInterrupt among them.
 
-        The hang-up makes the supervisor end it; wait for that, then make sure.
+        The half-close makes the supervisor end it, and close its side when every
+        process is dead; wait for that, then make sure.
         """
-        sock.close()
+        end = time.monotonic() + _KILL_GRACE_S
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
-        if not poll.poll(_KILL_GRACE_S * 1000):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            poll.poll(_KILL_GRACE_S * 1000)
+        poll.register(sock.fileno(), select.POLLIN)
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_WR)
+            while (left := end - time.monotonic()) > 0:
+                for fd, _ in poll.poll(left * 1000):
+                    if fd == self._pidfd or not sock.recv(_CHUNK_BYTES):
+                        return
+        signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        poll.poll(_KILL_GRACE_S * 1000)

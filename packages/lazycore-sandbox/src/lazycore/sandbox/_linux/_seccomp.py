@@ -19,6 +19,7 @@ from lazycore.sandbox._linux._numbers import (
     X86_64,
     numbers,
 )
+from lazycore.sandbox._linux._proc import RESERVED_PIDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # include/uapi/linux/bpf_common.h and filter.h
 _LD_W_ABS = 0x20
 _ALU_AND_K = 0x54
+_JMP_JA = 0x05
 _JMP_JEQ_K = 0x15
 _JMP_JGE_K = 0x35
 _JMP_JGT_K = 0x25
@@ -294,11 +296,24 @@ def _judge_arguments(answer: Answer) -> None:
 
 
 def _spare_pid_one(answer: Answer) -> None:
-    """Refuse to bound or slow down pid 1 of the namespace: it meters the run."""
-    answer(BY_PID, [*_values_refused(_arg(0), (1,), _EPERM), _PASS])
+    """Refuse to bound or slow down pid 1 of the namespace, which meters the run.
+
+    Its threads count as well: the run's own pids are all higher, and 0 is itself.
+    """
+
+    def spared(at: int) -> list[Instruction]:
+        return [
+            _load(_arg(at)),
+            (_JMP_JEQ_K, 2, 0, 0),
+            (_JMP_JGT_K, 1, 0, RESERVED_PIDS - 1),
+            _EPERM,
+            _PASS,
+        ]
+
+    answer(BY_PID, spared(0))
     # (which, who): neither that process nor everything of this user. PRIO_USER is 2,
     # IOPRIO_WHO_USER 3.
-    other = [*_values_refused(_arg(1), (1,), _EPERM), _PASS]
+    other = spared(1)
     answer(["setpriority"], [*_values_refused(_arg(0), (2,), _EPERM), *other])
     answer(["ioprio_set"], [*_values_refused(_arg(0), (3,), _EPERM), *other])
 
@@ -374,12 +389,45 @@ def _assemble(arch: str, answers: dict[int, list[Instruction]]) -> bytes:
         (_JMP_JEQ_K, 1, 0, AUDIT_ARCH[arch]),
         (_RET_K, 0, 0, KILL_PROCESS),
         _load(_NR),
+        *_search(_segments(arch, answers)),
     ]
-    if arch == X86_64:
-        program += [(_JMP_JGE_K, 0, 1, _X32_BIT), (_RET_K, 0, 0, KILL_PROCESS)]
-    for judged in sorted(answers):
-        program += _on(judged, answers[judged])
-    for low, high in KNOWN_RANGES[arch]:
-        program += [(_JMP_JGE_K, 0, 2, low), (_JMP_JGT_K, 1, 0, high), _PASS]
-    program.append(_errno(errno.ENOSYS))
     return b"".join(struct.pack("=HBBI", *step) for step in program)
+
+
+def _segments(
+    arch: str, answers: dict[int, list[Instruction]]
+) -> list[tuple[int, list[Instruction]]]:
+    """Return (first number, what answers it and those that follow), in order."""
+    absent = [_errno(errno.ENOSYS)]
+    starts: dict[int, list[Instruction]] = {0: absent}
+    for low, high in KNOWN_RANGES[arch]:
+        starts[low] = [_PASS]
+        starts[high + 1] = absent
+    if arch == X86_64:
+        starts[_X32_BIT] = [(_RET_K, 0, 0, KILL_PROCESS)]
+    for number in sorted(answers):
+        # What follows goes on as before, unless it starts something itself.
+        before = starts[max(start for start in starts if start <= number)]
+        starts.setdefault(number + 1, before)
+        starts[number] = answers[number]
+    ordered = sorted(starts.items())
+    return [
+        entry
+        for at, entry in enumerate(ordered)
+        if not at or entry[1] != ordered[at - 1][1]
+    ]
+
+
+def _search(segments: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
+    """Find the segment of a number by halving: the kernel installs it faster too.
+
+    It runs a filter once for every call number, to know those it need not ask again.
+    """
+    if len(segments) == 1:
+        return segments[0][1]
+    middle = len(segments) // 2
+    left, right = _search(segments[:middle]), _search(segments[middle:])
+    first = segments[middle][0]
+    if len(left) <= 0xFF:
+        return [(_JMP_JGE_K, len(left), 0, first), *left, *right]
+    return [(_JMP_JGE_K, 0, 1, first), (_JMP_JA, 0, 0, len(left)), *left, *right]

@@ -43,15 +43,35 @@ def spawn(request: Request, fds: list[int], rules: list[Rule]) -> int:
     except OSError as error:
         detail = str(error.filename or "")
         raise StageError("confine", error.errno or 0, detail) from error
+    pid = spawn_target(request, [])
+    # The pipes must have no writer left when the target is gone.
+    for fd in range(len(fds)):
+        os.close(fd)
+    return pid
+
+
+def spawn_target(request: Request, fds: list[int]) -> int:
+    """Start the target from this confined thread; return its pid.
+
+    Args:
+        request: The run.
+        fds: What becomes the target's descriptors from 0 on. Every other one that
+            does not close on exec is inherited.
+
+    Raises:
+        StageError: If the program cannot be executed.
+    """
     env: dict[str, str] = request["env"]
     argv: list[str] = request["argv"]
+    actions = [(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(fds)]
     found = errno.ENOENT
     for candidate in _target.candidates(argv[0], env):
         try:
-            pid = os.posix_spawn(
+            return os.posix_spawn(
                 candidate,
                 argv,
                 env,
+                file_actions=actions,
                 setpgroup=0,
                 setsigmask=(),
                 setsigdef=_SIGNALS,
@@ -60,9 +80,4 @@ def spawn(request: Request, fds: list[int], rules: list[Rule]) -> int:
             found, stop = _target.worse(found, error)
             if stop:
                 break
-        else:
-            # The pipes must have no writer left when the target is gone.
-            for fd in range(len(fds)):
-                os.close(fd)
-            return pid
     raise StageError("exec", found, argv[0])

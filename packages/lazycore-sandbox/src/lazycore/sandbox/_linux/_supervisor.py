@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _landlock, _spawn, _target
 from lazycore.sandbox._linux._meter import Meter
-from lazycore.sandbox._linux._mounts import Root
+from lazycore.sandbox._linux._own_root import OwnRoot
 from lazycore.sandbox._linux._request import Request, receive_request, send_answer
 from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._landlock import Rule
-    from lazycore.sandbox._linux._plan import Bind
     from lazycore.sandbox._linux._ready_target import ReadyTarget
 
 KILL = b"k"
@@ -36,7 +35,6 @@ def serve_one(
     failure: StageError | None,
     rules: list[Rule] | None = None,
     *,
-    root: Root | None = None,
     ready: ReadyTarget | None = None,
 ) -> NoReturn:
     """Serve one request and end this process; never returns.
@@ -46,7 +44,6 @@ def serve_one(
         channel: Stays open as long as the launcher lives.
         failure: What already went wrong while the namespaces were prepared.
         rules: The Landlock rules when the view is built already.
-        root: A root that has the request's base already, but not its binds.
         ready: The target, forked ahead; this process scopes its signals already.
     """
     try:
@@ -59,69 +56,41 @@ def serve_one(
             os._exit(0)
         try:
             if rules is None and ready is None:
-                rules = build(request, root)
+                rules = build(request)
             if request["session"]:
                 from lazycore.sandbox._linux import _session_server
 
                 _session_server.serve(sock, channel, request, rules or [])
-            supervisor = Supervisor(sock, channel, request)
-            sock = supervisor.sock
+            sock = _lifted(sock)
+            supervisor = Supervisor(sock, _lifted(channel).detach(), request)
             supervisor.run(fds, rules or [], ready)
-        except StageError as error:
-            _fail(sock, error.stage, error.code, error.detail)
-        except OSError as error:
-            _fail(sock, "prepare", error.errno or 0, str(error.filename or ""))
         except BaseException as error:  # noqa: BLE001 - reported, then the process ends
-            _fail(sock, "prepare", errno.EINVAL, repr(error)[:500])
+            tell_failure(sock, error)
     finally:
         os._exit(0)
+
+
+def tell_failure(sock: socket.socket, error: BaseException) -> None:
+    """Tell the caller which step failed, and that the target was not started."""
+    if isinstance(error, StageError):
+        _fail(sock, error.stage, error.code, error.detail)
+    elif isinstance(error, OSError):
+        _fail(sock, "prepare", error.errno or 0, str(error.filename or ""))
+    else:
+        _fail(sock, "prepare", errno.EINVAL, repr(error)[:500])
 
 
 def _fail(sock: socket.socket, stage: str, code: int, detail: str) -> None:
     send_answer(sock, {"error": {"stage": stage, "errno": code, "detail": detail}})
 
 
-def build(request: Request, root: Root | None = None) -> list[Rule]:
+def build(request: Request) -> list[Rule]:
     """Make the target's view of the file system; return its Landlock rules."""
     if not request["namespaces"]:
         return _landlock.open_rules(request["rules"])
-    if root is None:
-        root = build_base(request["base"], writable_proc=request["session"])
-    for bind in request["binds"]:
-        _step(root, bind)
+    root = OwnRoot(request)
     root.enter()
     return root.rules
-
-
-def build_base(base: Request, *, writable_proc: bool = False) -> Root:
-    """Build what many runs have in common: everything but the policy's own paths."""
-    root = Root(executable=base["executable"])
-    # First, because an interpreter may live in the host's /tmp.
-    root.scratch(base["scratch_bytes"])
-    for bind in base["system"]:
-        _step(root, bind)
-    for path, target in base["links"]:
-        root.link(path, target)
-    for path, content in base["files"]:
-        root.file(path, content)
-    root.devices()
-    root.processes(
-        limit=base["pid_limit"],
-        hidden=base["hidden"],
-        writable=writable_proc,
-    )
-    return root
-
-
-def _step(root: Root, bind: Bind) -> None:
-    kind, path = bind[:2]
-    try:
-        if kind == "mask":
-            root.mask(bind)
-        else:
-            root.bind(bind)
-    except OSError as error:
-        raise StageError(kind, error.errno or 0, path) from error
 
 
 def _lifted(sock: socket.socket) -> socket.socket:
@@ -154,13 +123,25 @@ def _read_all(fd: int) -> bytes:
 
 
 class Supervisor:
-    """Fork the target, watch it to its end, end what it left, report."""
+    """Fork the target, watch it to its end, end what it left, report.
+
+    Args:
+        sock: The caller's end speaks here.
+        life: Descriptor that hangs up when the process that made this one is gone.
+        request: The run.
+        proc: Where this pid namespace's processes are seen.
+    """
 
     def __init__(
-        self, sock: socket.socket, channel: socket.socket, request: Request
+        self,
+        sock: socket.socket,
+        life: int,
+        request: Request,
+        *,
+        proc: str = "/proc",
     ) -> None:
-        self.sock = _lifted(sock)
-        self._channel = _lifted(channel)
+        self.sock = sock
+        self._life = life
         self._scoped = False
         self._request = request
         self._target = 0
@@ -169,7 +150,7 @@ class Supervisor:
         self._system_s = 0.0
         self._max_rss = 0
         self._limit: str | None = None
-        self._meter = Meter(request["watch"], own_pids=request["namespaces"])
+        self._meter = Meter(request["watch"], own_pids=request["namespaces"], proc=proc)
         self._ended = 0
 
     def run(self, fds: list[int], rules: list[Rule], ready: ReadyTarget | None) -> None:
@@ -184,10 +165,7 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         children = _above(_calls.signal_descriptor(signal.SIGCHLD))
         if self._request["namespaces"] and self._request["call"] is None:
-            self._target = _spawn.spawn(self._request, fds, rules)
-            self._watch(children)
-            self._end_all()
-            self._report()
+            self.watch_over(_spawn.spawn(self._request, fds, rules), children)
             return
         if ready is not None:
             self._target, status_read = ready.pid, ready.status
@@ -209,6 +187,27 @@ class Supervisor:
             return
         self._report()
 
+    def watch_over(self, target: int, children: int) -> None:
+        """Wait for a target that runs, end what it left, report.
+
+        Args:
+            target: Its pid.
+            children: Signal descriptor for SIGCHLD, which is blocked.
+        """
+        self._target = target
+        self._watch(children)
+        self._end_all()
+        self._report()
+
+    def start_meter(self, scratch: list[int]) -> None:
+        """Note what the run finds, before the target starts.
+
+        Args:
+            scratch: Descriptors of its scratch file systems.
+        """
+        self._meter.scratch = [*scratch]
+        self._meter.start()
+
     def _report(self) -> None:
         """Say how the target ended; by now every process of the run is reaped."""
         send_answer(
@@ -228,7 +227,7 @@ class Supervisor:
         poll = select.poll()
         poll.register(children, select.POLLIN)
         poll.register(self.sock.fileno(), select.POLLIN)
-        poll.register(self._channel.fileno(), select.POLLIN)
+        poll.register(self._life, select.POLLIN)
         while self._status is None:
             events = poll.poll(self._meter.interval_ms)
             if self._meter.active and self._limit is None:

@@ -82,7 +82,7 @@ def confine(request: Request, rules: list[Rule]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _restrict(request, rules)
     _calls.close_from(_STATUS_FD + 1)
-    _limit(request["limits"])
+    limit(request["limits"])
     _calls.install_filter(request["filter"])
 
 
@@ -92,13 +92,13 @@ def confine_namespaced(request: Request, rules: list[Rule]) -> None:
     _restrict(request, rules)
     for fd, _ in rules:
         os.close(fd)
-    _limit(request["limits"])
+    limit(request["limits"])
     _calls.prctl(_calls.PR_SET_DUMPABLE, 0)
     _calls.install_filter(request["filter"])
 
 
 def _restrict(request: Request, rules: list[Rule]) -> None:
-    _chdir(request["cwd"])
+    change_directory(request["cwd"])
     _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
     if request["namespaces"]:
         _calls.drop_capabilities()
@@ -124,7 +124,8 @@ def _drop_without_namespace() -> None:
     _calls.clear_capability_sets()
 
 
-def _limit(limits: dict[str, int | None]) -> None:
+def limit(limits: dict[str, int | None]) -> None:
+    """Set the hard limits of this process and what it starts."""
     bounds = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: limits["open_files"],
@@ -141,7 +142,8 @@ def _limit(limits: dict[str, int | None]) -> None:
         resource.setrlimit(which, (kept, kept))
 
 
-def _chdir(path: str) -> None:
+def change_directory(path: str) -> None:
+    """Go where the target starts."""
     try:
         os.chdir(path)
     except OSError as error:

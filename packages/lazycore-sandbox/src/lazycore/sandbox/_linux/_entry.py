@@ -1,0 +1,146 @@
+"""How one run enters its namespaces: a thread that gives up every right, then spawns.
+
+Namespaces, credentials, Landlock domains and seccomp filters belong to a thread
+(namespaces(7), credentials(7), landlock(7), seccomp(2)). The thread confines itself
+before it spawns the target (posix_spawn(3): no copy of this process is made), so the
+target inherits everything and there is no moment at which it is less confined. The
+thread then ends. The rest of the process is not confined, and out of reach: the kernel
+drops signals that a namespace's members send to its init, it is not dumpable, which
+closes its memory and descriptors in /proc, and it lies outside the target's domain.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from typing import TYPE_CHECKING
+
+from lazycore.sandbox._linux import _calls, _landlock, _target
+from lazycore.sandbox._linux._own_root import step_into
+from lazycore.sandbox._linux._proc import cover, mount_proc
+from lazycore.sandbox._linux._spawn import spawn_target
+from lazycore.sandbox._linux._stage import StageError
+
+if TYPE_CHECKING:
+    from lazycore.sandbox._linux._kept_root import KeptRoot
+    from lazycore.sandbox._linux._proc import Numbers
+    from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._linux._supervisor import Supervisor
+
+
+class Entry:
+    """One run's way in.
+
+    Args:
+        request: The run.
+        root: The root of its plan.
+        bare: A mount namespace with little in it, of which it enters a copy.
+        net: Its network namespace, -1 to stay in this process's.
+        numbers: The pids of the namespace.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        *,
+        root: KeptRoot,
+        bare: int,
+        net: int,
+        numbers: Numbers,
+    ) -> None:
+        self._request = request
+        self._root = root
+        self._bare = bare
+        self._net = net
+        self._numbers = numbers
+        self._scratch: list[int] = []
+        self._opened: list[int] = []
+        self._target = 0
+        self._error: BaseException | None = None
+
+    def start(self, fds: list[int], supervisor: Supervisor) -> int:
+        """Start the target with `fds` as its first descriptors; return its pid.
+
+        Raises:
+            StageError: If a step is refused; the target was then not started.
+        """
+        # Copied here: a thread in another mount namespace may not.
+        trees = self._root.copies()
+        self._opened += trees
+        done = _thread.allocate_lock()
+        done.acquire()
+        _thread.start_new_thread(self._enter, (trees, fds, supervisor, done))
+        done.acquire()
+        # The pipes must have no writer left when the target is gone.
+        for fd in (*self._opened, *fds):
+            os.close(fd)
+        if self._error is not None:
+            raise self._error
+        return self._target
+
+    def close(self) -> None:
+        """Let go of the run's scratch file systems, which were open to be measured."""
+        while self._scratch:
+            os.close(self._scratch.pop())
+
+    def _enter(
+        self,
+        trees: list[int],
+        fds: list[int],
+        supervisor: Supervisor,
+        done: _thread.LockType,
+    ) -> None:
+        try:
+            ruleset = self._build(trees)
+            if not self._request["input"]:
+                # The caller's goes through the host's writable mount: by fchmod(2) a
+                # root caller's target would change the node for everybody.
+                os.close(fds[0])
+                fds[0] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+            supervisor.start_meter(self._scratch)
+            self._numbers.begin()
+            self._confine(ruleset)
+            self._target = spawn_target(self._request, fds)
+        except StageError as error:
+            self._error = error
+        except OSError as error:
+            detail = str(error.filename or "")
+            self._error = StageError("confine", error.errno or 0, detail)
+        except BaseException as error:  # noqa: BLE001 - raised again by `start`
+            self._error = error
+        finally:
+            done.release()
+
+    def _build(self, trees: list[int]) -> int:
+        """Enter new namespaces and make the root; return the Landlock ruleset."""
+        # setns(2): only a process that shares its directories with none may go.
+        _calls.unshare(_calls.CLONE_FS)
+        _calls.setns(self._bare, _calls.CLONE_NEWNS)
+        _calls.unshare(_calls.CLONE_NEWNS | _calls.CLONE_NEWIPC)
+        if self._net >= 0:
+            _calls.setns(self._net, _calls.CLONE_NEWNET)
+        root = trees[0]
+        _calls.move_mount(root, _calls.AT_FDCWD, "root")
+        base = self._request["base"]
+        own = self._root.furnish(trees, base["scratch_bytes"])
+        *self._scratch, terminals = [fd for fd, _ in own]
+        proc = mount_proc()
+        self._opened += [terminals, proc]
+        _calls.mount_setattr(proc, add=_calls.ATTR_RDONLY, recursive=False)
+        _calls.move_mount(proc, root, "proc")
+        os.fchdir(root)
+        cover(base["hidden"])
+        ruleset = -1
+        if self._request["landlock_abi"]:
+            ruleset = self._root.ruleset([*own, (proc, _landlock.READ)])
+            self._opened.append(ruleset)
+        step_into(root)
+        return ruleset
+
+    def _confine(self, ruleset: int) -> None:
+        os.umask(0o022)
+        _target.change_directory(self._request["cwd"])
+        _calls.drop_capabilities()
+        if ruleset >= 0:
+            _calls.landlock_restrict(ruleset)
+        _calls.install_filter(self._request["filter"])
