@@ -31,6 +31,7 @@ from lazycore.sandbox import (
 from lazycore.sandbox._attacks._corpus import CORPUS
 from lazycore.sandbox._linux import _calls, _probe
 from lazycore.sandbox._linux._numbers import AUDIT_ARCH, numbers
+from lazycore.sandbox._linux._remedies import namespace_remedy
 
 pytestmark = pytest.mark.once
 
@@ -80,7 +81,7 @@ from lazycore.sandbox import *
 from lazycore.sandbox import Guarantee as G
 reports = {report.backend: report for report in diagnose()}
 ns = reports["linux-namespace"]
-print(ns.available, bool(ns.reason), "AppArmor" in ns.remedy, "Docker" in ns.remedy)
+print(ns.available, bool(ns.reason), "seccomp" in ns.remedy, "Docker" in ns.remedy)
 try:
     get_default_executor()
     print("ran")
@@ -102,6 +103,30 @@ def test_01_a_host_that_restricts_namespaces_is_told_with_the_fix(
     container: list[str],
 ) -> None:
     assert container[0] == "False True True True"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("sys/user/max_user_namespaces", "0\n", "user.max_user_namespaces=15000"),
+        ("sys/kernel/unprivileged_userns_clone", "0\n", "unprivileged_userns_clone=1"),
+        ("sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", "PROFILE"),
+        ("self/status", "Name:\tx\nSeccomp:\t2\n", "seccomp=unconfined"),
+        ("self/mountinfo", "1 2 0:3 / /proc/kcore rw - tmpfs t rw\n", "/proc/kcore"),
+    ],
+)
+def test_01b_the_fix_is_for_what_the_host_has(
+    folder: Path, name: str, text: str, word: str
+) -> None:
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text(text)
+    told = namespace_remedy(apparmor="PROFILE", proc=str(folder))
+    assert word in told
+    assert told.count("; ") == 1
+    # A host that tells nothing gets what it may be.
+    (folder / name).write_text("")
+    told = namespace_remedy(apparmor="PROFILE", proc=str(folder))
+    assert "on Ubuntu, PROFILE; in Docker" in told
 
 
 @pytest.mark.usefixtures("namespace_executor")

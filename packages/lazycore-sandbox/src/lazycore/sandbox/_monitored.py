@@ -221,9 +221,8 @@ class Target:
             )
         if (failure := told.get("failure")) is not None:
             code = int(failure["errno"])
-            raise SandboxLaunchError(
-                code, os.strerror(code), os.fsdecode(bytes.fromhex(failure["detail"]))
-            )
+            place = os.fsdecode(bytes.fromhex(failure["detail"]))
+            raise SandboxLaunchError(code, os.strerror(code), place or None)
         answer = told["end"]
         return Outcome(
             status=int(answer["status"]),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._linux import _probe
+from lazycore.sandbox._linux._remedies import namespace_remedy
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._bubblewrap import BubblewrapSandboxExecutor
@@ -21,10 +22,10 @@ _NEVER = frozenset(
 # writable: it may change their mode and times for the whole host.
 _NEVER_FOR_ROOT = _NEVER | {Guarantee.SURVIVES_ROOT}
 _FIRST_SAFE = (0, 12)
-_REMEDY = (
-    "sysctl user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1; on "
-    "Ubuntu 24.04 load the AppArmor profile bwrap-userns-restrict; in Docker use "
-    "--security-opt seccomp=unconfined, or allow_degraded with the landlock backend"
+_APPARMOR = (
+    "load its AppArmor profile: sudo apt install apparmor-profiles && sudo install -m "
+    "0644 /usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ && "
+    "sudo apparmor_parser -r /etc/apparmor.d/bwrap-userns-restrict"
 )
 
 
@@ -61,7 +62,7 @@ def probe_bubblewrap(
             backend=unproven.name,
             available=False,
             reason=str(error),
-            remedy=_probe.masked_proc_remedy() + _REMEDY,
+            remedy=namespace_remedy(apparmor=_APPARMOR),
             notes=notes,
         )
     meaning = _probe._MEANING  # noqa: SLF001 - see above

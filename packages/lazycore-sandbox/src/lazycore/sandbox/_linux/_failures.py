@@ -38,6 +38,5 @@ def failure(told: Mapping[str, Any]) -> SandboxError:
             f"{detail!r} was replaced by another file or directory between the check "
             "and the run; nothing was run"
         )
-    return SandboxLaunchError(
-        code, f"step {stage!r} failed: {reason}; the target was not started", detail
-    )
+    text = f"step {stage!r} failed: {reason}; the target was not started"
+    return SandboxLaunchError(code, text, detail or None)

@@ -22,6 +22,7 @@ from lazycore.sandbox._limits import ResourceLimits
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._exec_list import elf_interpreter
 from lazycore.sandbox._linux._probe_script import SCRIPT, START_SCRIPT
+from lazycore.sandbox._linux._remedies import namespace_remedy
 from lazycore.sandbox._policy import SandboxPolicy
 from lazycore.sandbox._preflight import preflight
 from lazycore.sandbox._system import interpreter
@@ -66,11 +67,9 @@ _LIMITS: dict[Guarantee, tuple[str, ResourceLimits]] = {
 """What passes a limit, and the limit; the run must end by it."""
 
 _SINGLE = frozenset({*_LIMITS, Guarantee.EXEC_LIST})
-_USERNS_REMEDY = (
-    "sysctl user.max_user_namespaces=15000 kernel.unprivileged_userns_clone=1; on "
-    "Ubuntu 24.04 give the interpreter an AppArmor profile with 'userns,'; in Docker "
-    "use --security-opt seccomp=unconfined, or allow_degraded with the landlock "
-    "backend"
+_APPARMOR = (
+    "give the interpreter an AppArmor profile with 'userns,' (the documentation, "
+    "under Hosts, has one), or install bubblewrap and load bwrap-userns-restrict"
 )
 
 
@@ -125,7 +124,7 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
     except (SandboxError, OSError, ValueError, RuntimeError) as error:
         remedy = ""
         if backend.name == "linux-namespace":
-            remedy = masked_proc_remedy() + _USERNS_REMEDY
+            remedy = namespace_remedy(apparmor=_APPARMOR)
         return BackendReport(
             backend=backend.name,
             available=False,
@@ -159,29 +158,6 @@ def _unsupported(name: str) -> str:
             "are scoped from ABI 6 (Linux 6.12) on"
         )
     return ""
-
-
-def masked_proc_remedy() -> str:
-    """Say what uncovers this /proc, empty when it is whole.
-
-    Where files of it are covered, the kernel lets no namespace mount a whole one.
-    """
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-            places = {line.split()[4] for line in file}
-    except OSError:
-        return ""
-    covers = sorted(
-        place
-        for place in places - {"/proc/sys/fs/binfmt_misc"}
-        if place.startswith("/proc/")
-    )
-    if not covers:
-        return ""
-    return (
-        f"{covers[0]} is covered, so no fresh /proc can be mounted: in Docker use "
-        "--security-opt systempaths=unconfined, in Kubernetes procMount: Unmasked; "
-    )
 
 
 def _try(backend: type[NativeExecutor]) -> dict[str, bool]:
