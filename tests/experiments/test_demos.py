@@ -20,15 +20,17 @@ from lazycore.experiments import (
     run_study,
     verify_run,
 )
-from lazycore.experiments._demos import DEMOS, prepare
+from lazycore.experiments._demos import DEMOS, licence_lines, prepare, watch_spans
 from lazycore.experiments._verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lazycore.experiments import Comparison, HostPins, RunRecord
+    from lazycore.experiments import Comparison, HostPins, RunRecord, StudyLock
 
+    Write = Callable[..., Path]
+    Make = Callable[[Path], StudyLock]
     RunDemo = Callable[[str], tuple[RunRecord, Comparison]]
 
 FROM = {"sklearn": "scikit-learn"}
@@ -159,6 +161,53 @@ def test_both_arms_misspell_the_same_words(
     assert len(seen) == 9
     assert worker["misspell"](text, 0.0, stream("x")) == text
     assert "ancient" not in worker["misspell"](text, 1.0, stream("x")).split()
+
+
+def test_the_gate_is_shown_admitting_and_stopping(write_study: Write) -> None:
+    extra = "[[models]]\nslot = 'm'\ncheckpoint = 'org/m'\nlicense = 'MIT'\ntier = 1"
+    lines = list(licence_lines(Study.load(write_study(extra=extra))))
+    assert "  m: org/m, MIT, tier 1: admitted" in lines
+    text = "\n".join(lines)
+    for words in (
+        "Llama-3.1-8B-Instruct would be blocked",
+        "(tier 2), which is not accepted",
+        "700 M monthly users",
+        "accept_restricted_licenses=True",
+        "accepted that way, it runs",
+    ):
+        assert words in text
+    bare = list(licence_lines(Study.load(write_study())))
+    assert "  this study names no model" in bare
+    blocked = extra.replace("tier = 1", "tier = 2").replace("MIT", "GPL-3.0-only")
+    shown = list(licence_lines(Study.load(write_study(extra=blocked))))
+    assert "  m: org/m, GPL-3.0-only, tier 2: blocked" in shown
+
+
+@pytest.mark.usefixtures("one_sandbox")
+def test_the_spans_of_a_run_are_counted(
+    write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    pytest.importorskip(
+        "opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed"
+    )
+    tally = watch_spans()
+    lock = make_lock(write_study(units=["u0", "u1"]))
+    run_study(lock, tmp_path / "run", tracer_provider=tally.provider)
+    _, spans, evaluations = tally.lines()
+    assert spans == "  1 experiment, 2 cells and 4 arms, each within the one before"
+    assert evaluations.startswith("  4 gen_ai.evaluation.result, the first: score ")
+    again = watch_spans()
+    run_study(lock, tmp_path / "run", tracer_provider=again.provider)
+    assert list(again.lines())[1] == "  none: the run was finished before"
+
+
+def test_without_an_sdk_the_demo_says_how_to_see_spans(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    tally = watch_spans()
+    assert tally.provider is None
+    assert "pip install opentelemetry-sdk" in "\n".join(tally.lines())
 
 
 @pytest.fixture

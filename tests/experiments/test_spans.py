@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lazycore.experiments import _spans, run_study
+from lazycore.experiments import run_study
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("one_sandbox")
 
 
 @pytest.fixture
-def exported(monkeypatch: pytest.MonkeyPatch) -> Any:
+def exported() -> Any:
     sdk = pytest.importorskip(
         "opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed"
     )
@@ -30,15 +31,10 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Any:
         InMemorySpanExporter,
     )
 
-    from lazycore.telemetry import get_tracer
-
     provider = sdk.TracerProvider()
     exporter = InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(
-        _spans, "get_tracer", lambda name: get_tracer(name, tracer_provider=provider)
-    )
-    return exporter
+    return SimpleNamespace(provider=provider, spans=exporter.get_finished_spans)
 
 
 def test_run_cell_and_arm_spans_hang_together(
@@ -49,9 +45,11 @@ def test_run_cell_and_arm_spans_hang_together(
         "return {'score': 1 + request.parameters['gain']}"
     )
     record = run_study(
-        make_lock(write_study(body, units=["u0", "u1"])), tmp_path / "run"
+        make_lock(write_study(body, units=["u0", "u1"])),
+        tmp_path / "run",
+        tracer_provider=exported.provider,
     )
-    spans = exported.get_finished_spans()
+    spans = exported.spans()
     by_kind: dict[str, list[Any]] = {}
     for span in spans:
         by_kind.setdefault(span.name.split()[0], []).append(span)

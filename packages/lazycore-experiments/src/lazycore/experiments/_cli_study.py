@@ -20,6 +20,8 @@ from lazycore.experiments._errors import BlockedError, ExperimentError
 if TYPE_CHECKING:
     import argparse
 
+    from opentelemetry.trace import TracerProvider
+
     from lazycore.experiments._lock import StudyLock
     from lazycore.experiments._reader import RunRecord
     from lazycore.experiments._runner import RunObserver
@@ -39,8 +41,15 @@ def demo(options: argparse.Namespace) -> int:
     if not options.json:
         print(f"{options.name}: {_demos.DEMOS[options.name].title}")
         print(f"run folder: {output}", flush=True)
-    study = _demos.prepare(options.name, output / "study")
-    return _run_lock(options, _make_lock(study), output)
+    lock = _make_lock(_demos.prepare(options.name, output / "study"))
+    if options.json:
+        return _run_lock(options, lock, output)
+    tally = _demos.watch_spans()
+    code = _run_lock(options, lock, output, tracer_provider=tally.provider)
+    # On stderr: the verdict and the digests are what others read from stdout.
+    for line in ("", *_demos.licence_lines(lock.study), *tally.lines()):
+        print(line, file=sys.stderr)
+    return code
 
 
 def init(options: argparse.Namespace) -> int:
@@ -193,7 +202,13 @@ def _make_lock(path: Path) -> StudyLock:
     return lock
 
 
-def _run_lock(options: argparse.Namespace, lock: StudyLock, output: Path) -> int:
+def _run_lock(
+    options: argparse.Namespace,
+    lock: StudyLock,
+    output: Path,
+    *,
+    tracer_provider: TracerProvider | None = None,
+) -> int:
     from lazycore.experiments._report import write_report
     from lazycore.experiments._runner import run_study
     from lazycore.experiments._seal import update_seal
@@ -216,6 +231,7 @@ def _run_lock(options: argparse.Namespace, lock: StudyLock, output: Path) -> int
         accept_restricted_licenses=options.accept_restricted_licenses,
         observer=_observer(),
         signer=signer,
+        tracer_provider=tracer_provider,
     )
     write_report(record, output / "report.html")
     update_seal(output, "report.html")

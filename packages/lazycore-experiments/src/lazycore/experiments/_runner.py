@@ -31,6 +31,8 @@ from lazycore.experiments._snapshot import Snapshot, take_snapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from opentelemetry.trace import TracerProvider
+
     from lazycore.experiments._engine import Engine
 
 __all__ = ["JOURNAL_FORMAT", "RunObserver", "preflight", "run_study"]
@@ -68,6 +70,7 @@ def run_study(
     accept_restricted_licenses: bool = False,
     observer: RunObserver | None = None,
     signer: Signer | None = None,
+    tracer_provider: TracerProvider | None = None,
 ) -> RunRecord:
     """Run a locked study in a folder, or continue it there.
 
@@ -80,6 +83,7 @@ def run_study(
         accept_restricted_licenses: Accept the conditions of every tier 2 model.
         observer: Follows the run.
         signer: Signs a receipt per cell and for the run.
+        tracer_provider: Where spans go; the application's own when None.
 
     Returns:
         The run as its journal tells it; one that is finished and sealed is returned
@@ -132,6 +136,7 @@ def run_study(
             progress=progress,
             observer=observer or SilentObserver(),
             engine=engine or LocalEngine(slots),
+            tracer_provider=tracer_provider,
         )
         session.run(source)
         snapshot.attest()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from threading import Event
 
+    from opentelemetry.trace import TracerProvider
+
     from lazycore.experiments._attempt import CellOutcome
     from lazycore.experiments._blobs import BlobStore
     from lazycore.experiments._digests import ResultsDigest
@@ -78,6 +80,7 @@ class Session:
     progress: Progress
     observer: RunObserver
     engine: Engine
+    tracer_provider: TracerProvider | None = None
 
     def run(self, environment: Mapping[str, str]) -> None:
         """Drive the engine over what is left of the plan, and journal how it ended."""
@@ -85,7 +88,9 @@ class Session:
             work = self.engine.start(self.lock, self.snapshot.root, environment)
             provenance = self._provenance(environment)
             self.journal.append("session", provenance)
-            spans = RunSpans(self.lock.study, self.lock.digest, provenance)
+            spans = RunSpans(
+                self.lock.study, self.lock.digest, provenance, self.tracer_provider
+            )
             self.observer.started(
                 study=self.lock.study,
                 planned=self.progress.planned,

@@ -14,7 +14,7 @@ from lazycore.telemetry import add_evaluation_result, get_tracer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, TracerProvider
 
     from lazycore.experiments._attempt import CellOutcome
     from lazycore.experiments._study import Study
@@ -31,13 +31,20 @@ class RunSpans:
         study: The study.
         lock_digest: SHA-256 of its lock.
         session: Facts of the session that the run span states.
+        tracer_provider: Where spans go; the application's own when None.
     """
 
     def __init__(
-        self, study: Study, lock_digest: str, session: Mapping[str, Any]
+        self,
+        study: Study,
+        lock_digest: str,
+        session: Mapping[str, Any],
+        tracer_provider: TracerProvider | None = None,
     ) -> None:
         self._study = study
-        self._tracer = get_tracer("lazycore.experiments")
+        self._tracer = get_tracer(
+            "lazycore.experiments", tracer_provider=tracer_provider
+        )
         self._run: Span = self._tracer.start_span(
             f"experiment {study.id}",
             attributes={

@@ -30,7 +30,7 @@ def study_document(study: Study) -> dict[str, Any]:
             "id": benchmark.id,
             "title": benchmark.title,
             "units": list(benchmark.units),
-            "groups": thaw(benchmark.groups),
+            **({"groups": thaw(benchmark.groups)} if benchmark.groups else {}),
             "block_size": benchmark.block_size,
             "parameters": thaw(benchmark.parameters),
         }
@@ -60,8 +60,16 @@ def study_document(study: Study) -> dict[str, Any]:
         "limits": _present(study.limits),
         "retries": _present(study.retries),
         "models": [_present(model) for model in study.models],
-        "analysis": _present(study.analysis),
+        "analysis": _analysis(study),
     }
+
+
+def _analysis(study: Study) -> dict[str, Any]:
+    """Return the analysis plan; of looks nothing is said where nobody looks."""
+    found = _present(study.analysis)
+    if not study.analysis.looks:
+        del found["looks"], found["spending"]
+    return found
 
 
 def _present(record: Any, omit: str = "") -> dict[str, Any]:  # any of the dataclasses
