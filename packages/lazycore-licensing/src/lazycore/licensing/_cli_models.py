@@ -55,6 +55,8 @@ def run_check(options: argparse.Namespace) -> int:
             print(f"DENY  {printable(str(error).partition(chr(10))[0])}")
             for line in str(error).splitlines()[1:]:
                 print(printable(line))
+            if isinstance(error, RestrictedLicenseNotAcceptedError):
+                print("  or record it: lazycore-licensing models accept, --receipts")
         return DENIED
     if options.json:
         row = {"allowed": True, "id": found.model_id, "license": found.license}

@@ -36,10 +36,14 @@ def summary(report: AuditReport) -> str:
     for item in report.items:
         counts[item.verdict] += 1
     return (
-        f"{len(report.items)} packages: {counts[Verdict.ALLOW]} allowed, "
+        f"{_counted(len(report.items), 'package')}: {counts[Verdict.ALLOW]} allowed, "
         f"{counts[Verdict.REVIEW]} to review, {counts[Verdict.DENY]} denied; "
-        f"{len(report.findings)} findings"
+        f"{_counted(len(report.findings), 'finding')}"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def to_json(report: AuditReport) -> str:
