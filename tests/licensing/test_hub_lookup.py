@@ -12,7 +12,7 @@ import pytest
 
 from lazycore.licensing import (
     Allowlist,
-    MissingDependencyError,
+    MissingExtraError,
     ModelTier,
     SourceError,
     look_up_model,
@@ -140,5 +140,5 @@ def test_the_library_is_named_when_it_is_absent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(MissingDependencyError, match=r"lazycore-licensing\[hub\]"):
+    with pytest.raises(MissingExtraError, match=r"lazycore-licensing\[hub\]"):
         look_up_model("org/big")

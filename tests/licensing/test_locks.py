@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lazycore.licensing import (
-    MissingDependencyError,
+    MissingExtraError,
     Package,
     Policy,
     SourceError,
@@ -76,7 +76,7 @@ def test_an_environment_needs_packaging(monkeypatch: pytest.MonkeyPatch) -> None
     for module in ("packaging", "packaging.markers"):
         monkeypatch.setitem(sys.modules, module, None)
     assert read_lock(INPUTS / "poetry.lock", POLICY)
-    with pytest.raises(MissingDependencyError, match=r"lazycore-licensing\[versions\]"):
+    with pytest.raises(MissingExtraError, match=r"lazycore-licensing\[versions\]"):
         read_lock(INPUTS / "poetry.lock", POLICY, environment={"sys_platform": "x"})
 
 

@@ -73,5 +73,5 @@ class ReaderError(LicensingError, ValueError):
     """A model file is not what its name says, or exceeds a limit."""
 
 
-class MissingDependencyError(LicensingError, ImportError):
+class MissingExtraError(LicensingError, ImportError):
     """An optional library that the call needs is not installed."""

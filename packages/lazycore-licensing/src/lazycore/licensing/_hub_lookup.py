@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from lazycore.licensing._errors import MissingDependencyError, SourceError
+from lazycore.licensing._errors import MissingExtraError, SourceError
 from lazycore.licensing._expression import normalize
 from lazycore.licensing._hub import HubLicense, hub_licenses
 from lazycore.licensing._model_folder import ModelFacts
@@ -39,13 +39,13 @@ def look_up_model(
         token: For private checkpoints; no stored token is used.
 
     Raises:
-        MissingDependencyError: ``huggingface_hub`` is not installed.
+        MissingExtraError: ``huggingface_hub`` is not installed.
         SourceError: The hub does not answer, or does not know the checkpoint.
     """
     try:
         library: Any = import_module("huggingface_hub")
     except ImportError as error:
-        raise MissingDependencyError(
+        raise MissingExtraError(
             "looking a model up needs huggingface_hub, which is not installed: "
             "pip install 'lazycore-licensing[hub]'"
         ) from error

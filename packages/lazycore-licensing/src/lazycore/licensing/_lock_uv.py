@@ -44,7 +44,7 @@ def read_graph(
 
     Raises:
         SourceError: An edge has a marker that can't be read.
-        MissingDependencyError: An environment is given and ``packaging`` is absent.
+        MissingExtraError: An environment is given and ``packaging`` is absent.
     """
     edges = _Edges(environment)
     rows = [row for row in data["package"] if isinstance(row, dict)]

@@ -145,7 +145,7 @@ def read_lock(
 
     Raises:
         SourceError: The file is none of them, or one of its entries can't be read.
-        MissingDependencyError: ``environment`` without ``packaging``.
+        MissingExtraError: ``environment`` without ``packaging``.
 
     Examples:
         >>> import tempfile

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lazycore.licensing._errors import MissingDependencyError, SourceError
+from lazycore.licensing._errors import MissingExtraError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,7 +110,7 @@ class Marker:
             environment: Values of the other variables; None for any environment.
 
         Raises:
-            MissingDependencyError: An environment is given and ``packaging`` is absent.
+            MissingExtraError: An environment is given and ``packaging`` is absent.
         """
         values: list[bool] = []
         for part in self.parts:
@@ -168,7 +168,7 @@ def this_environment() -> dict[str, str]:
     """Return the marker variables of the running interpreter.
 
     Raises:
-        MissingDependencyError: ``packaging`` is not installed.
+        MissingExtraError: ``packaging`` is not installed.
     """
     try:
         from packaging.markers import default_environment
@@ -177,8 +177,8 @@ def this_environment() -> dict[str, str]:
     return {key: str(value) for key, value in default_environment().items()}
 
 
-def _missing() -> MissingDependencyError:
-    return MissingDependencyError(
+def _missing() -> MissingExtraError:
+    return MissingExtraError(
         "markers are compared with versions by packaging, which is not installed: "
         "pip install 'lazycore-licensing[versions]'"
     )

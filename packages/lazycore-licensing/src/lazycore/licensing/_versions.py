@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lazycore.licensing._errors import MissingDependencyError
+from lazycore.licensing._errors import MissingExtraError
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -28,7 +28,7 @@ def check(text: str) -> None:
     """Raise unless a text is an exact version or a range.
 
     Raises:
-        MissingDependencyError: A range, and ``packaging`` is not installed.
+        MissingExtraError: A range, and ``packaging`` is not installed.
         ValueError: Neither.
     """
     if text and exact(text) is None:
@@ -58,7 +58,7 @@ def _range(text: str) -> SpecifierSet:
     try:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
     except ImportError as error:
-        raise MissingDependencyError(
+        raise MissingExtraError(
             f"the range {text!r} is compared by packaging, which is not installed: "
             "pip install 'lazycore-licensing[versions]'"
         ) from error
