@@ -3,6 +3,7 @@
     python benchmarks/telemetry.py            # the peers that are installed
     python benchmarks/telemetry.py --quick    # fewer repetitions, for a check
     python benchmarks/telemetry.py --json OUT
+    python benchmarks/telemetry.py --peers FOLDER   # and those with environments there
 
 One chat span with the same ten attributes, as each library's own manual interface
 writes it. All contenders of a scenario take turns within one run; the figure is the
@@ -10,44 +11,40 @@ least processor time of the calling thread over all turns, in microseconds. Rati
 travel between machines, microseconds do not. Each scenario runs in a process of its
 own, because a provider can be set once per process.
 
-Optional peers: opentelemetry-util-genai, openinference-instrumentation,
-argus-obs-semconv. The scenarios with an SDK need opentelemetry-sdk.
+Optional peers in this environment: opentelemetry-util-genai,
+openinference-instrumentation, argus-obs-semconv; in environments of their own: MLflow,
+Langfuse, Logfire, OpenLIT (see telemetry_peers.py). The scenarios with an SDK need
+opentelemetry-sdk. What is not installed is listed at the end.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import importlib.metadata
 import importlib.util
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+sys.path.insert(0, str(Path(__file__).parent))  # where -P or -I leaves it out
+
+import telemetry_peers
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-REQUEST = {
-    "gen_ai.operation.name": "chat",
-    "gen_ai.provider.name": "openai",
-    "gen_ai.request.model": "gpt-x",
-    "gen_ai.request.temperature": 0.2,
-    "gen_ai.request.max_tokens": 256,
-}
-RESPONSE = {
-    "gen_ai.response.model": "gpt-x-1",
-    "gen_ai.response.id": "resp_1",
-    "gen_ai.response.finish_reasons": ("stop",),
-    "gen_ai.usage.input_tokens": 120,
-    "gen_ai.usage.output_tokens": 34,
-}
+REQUEST, RESPONSE = telemetry_peers.REQUEST, telemetry_peers.RESPONSE
 PROMPT, ANSWER = "hello " * 20, "world " * 20
 OURS = "lazycore.telemetry"
 RAW = "raw API"
+RATIO = "median ratio"
 # Scenario -> largest ratio to its yardstick, or largest microseconds.
 TARGETS = {
     "no SDK": "<= 2.0 us",
@@ -242,24 +239,75 @@ def turn(call: Callable[[], None], count: int) -> float:
         gc.enable()
 
 
-def measure(scenario: str, *, quick: bool) -> dict[str, float | str]:
+def measure(
+    scenario: str, *, quick: bool, peers: Path | None
+) -> dict[str, float | str]:
     """Let the contenders of one scenario take turns."""
     provide(scenario)
     turns, count = (3, 100) if quick else (15, 1000)
     found: dict[str, float | str] = {}
-    ready: dict[str, Callable[[], None]] = {}
+    ready: dict[str, Callable[[int], float]] = {}
     for name, call in contenders(scenario).items():
         try:
             turn(call, 2)
-            ready[name] = call
+            ready[name] = functools.partial(turn, call)
         except Exception as error:  # noqa: BLE001 - a peer of another version
             found[name] = f"failed: {type(error).__name__}"
-    least = dict.fromkeys(ready, float("inf"))
+    others = foreign(scenario, peers)
+    for name, peer in others.items():
+        if peer.problem is None:
+            ready[name] = peer.turn
+        else:
+            found[name] = peer.problem
+    taken: dict[str, list[float]] = {name: [] for name in ready}
     for _ in range(turns):
-        for name, call in ready.items():
-            least[name] = min(least[name], turn(call, count))
-    found |= {name: round(value, 2) for name, value in least.items()}
-    return found
+        for name, take in ready.items():
+            taken[name].append(take(count))
+    for peer in others.values():
+        peer.close()
+    return (
+        found
+        | {name: round(min(values), 2) for name, values in taken.items()}
+        | {
+            RATIO: round(
+                statistics.median(
+                    mine / raw
+                    for mine, raw in zip(taken[OURS], taken[RAW], strict=True)
+                ),
+                3,
+            )
+        }
+    )
+
+
+def foreign(scenario: str, peers: Path | None) -> dict[str, telemetry_peers.Peer]:
+    """Start the peers that have an environment of their own."""
+    if peers is None or scenario not in telemetry_peers.RECORDS:
+        return {}
+    return {
+        title: telemetry_peers.Peer(python, name, scenario)
+        for name, (title, _) in telemetry_peers.PEERS.items()
+        if (python := peers / name / "bin" / "python").exists()
+    }
+
+
+def absent(peers: Path | None) -> list[str]:
+    """Return what could have taken part, had it been installed."""
+    found = [
+        requirement for module, requirement in HERE.items() if not installed(module)
+    ]
+    return found + [
+        requirement
+        for name, (_, requirement) in telemetry_peers.PEERS.items()
+        if peers is None or not (peers / name / "bin" / "python").exists()
+    ]
+
+
+HERE = {
+    "opentelemetry.util.genai": "opentelemetry-util-genai",
+    "openinference.instrumentation": "openinference-instrumentation",
+    "argus_semconv": "argus-obs-semconv",
+}
 
 
 def footprint() -> dict[str, Any]:
@@ -322,24 +370,28 @@ def report(results: dict[str, dict[str, float | str]]) -> None:
     print(f"{'scenario':<30}{'contender':<20}{'us':>9}{'x raw':>8}  target")
     for scenario, found in results.items():
         yardstick = found.get(RAW)
+        typical = found.pop(RATIO, "")
         for name, value in found.items():
             goal = TARGETS.get(scenario, "") if name == OURS else ""
             if isinstance(value, str) or not isinstance(yardstick, float):
                 print(f"{scenario:<30}{name:<20}{value!s:>9}")
                 continue
             ratio = value / yardstick
-            print(f"{scenario:<30}{name:<20}{value:>9.2f}{ratio:>8.2f}  {goal}")
+            middle = f"  (median of turns {typical})" if name == OURS else ""
+            print(f"{scenario:<30}{name:<20}{value:>9.2f}{ratio:>8.2f}  {goal}{middle}")
 
 
 def main() -> None:
     """Measure all scenarios, each in its own process."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--peers", metavar="FOLDER", type=Path)
     parser.add_argument("--json", metavar="OUT", help="also write the figures")
     parser.add_argument("--scenario", choices=SCENARIOS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.scenario:
-        print(json.dumps(measure(given.scenario, quick=given.quick)))
+        found = measure(given.scenario, quick=given.quick, peers=given.peers)
+        print(json.dumps(found))
         return
     results: dict[str, dict[str, float | str]] = {}
     for scenario in SCENARIOS:
@@ -348,6 +400,7 @@ def main() -> None:
             continue
         command = [sys.executable, __file__, "--scenario", scenario]
         command += ["--quick"] if given.quick else []
+        command += ["--peers", str(given.peers)] if given.peers else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             print(f"{scenario}: {done.stderr[-300:]}", file=sys.stderr)
@@ -359,6 +412,7 @@ def main() -> None:
         f"footprint: {size['distributions']} distributions, {size['megabytes']} MB, "
         f"import {size['import_ms']} ms, first span {size['first_span_ms']} ms"
     )
+    print(f"not installed: {', '.join(absent(given.peers)) or 'nothing'}")
     if given.json:
         text = json.dumps({"speed": results, "footprint": size}, indent=1)
         Path(given.json).write_text(text + "\n", encoding="utf-8")

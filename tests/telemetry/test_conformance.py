@@ -9,7 +9,7 @@ import pytest
 from lazycore import telemetry as t
 from lazycore.telemetry import ContentMode, ContentPolicy, conventions
 from lazycore.telemetry import _operations as ops
-from lazycore.telemetry._conventions import fits
+from lazycore.telemetry._conformance import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

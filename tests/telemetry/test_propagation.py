@@ -136,3 +136,15 @@ def test_an_idle_span_never_writes_to_a_recording_parent(recorded: Any) -> None:
             span.set_attribute("a", 1)
             span.span.set_attribute("b", 2)
     assert dict(recorded.span.attributes) == {}
+
+
+def test_a_carrier_left_in_a_copied_context_is_no_error(recorded: Any) -> None:
+    del recorded
+    import contextvars
+
+    def leave_in_a_copy() -> None:
+        attached = t.attach_carrier({"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"})
+        attached.__enter__()
+        contextvars.copy_context().run(attached.__exit__, None, None, None)
+
+    contextvars.copy_context().run(leave_in_a_copy)

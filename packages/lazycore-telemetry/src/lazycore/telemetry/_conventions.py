@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lazycore.telemetry._errors import TelemetryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Attribute", "Conventions", "Event", "Metric", "SpanRules", "conventions"]
+    from lazycore.telemetry._conformance import FinishedSpan
 
-TYPES: Final = (
-    "any",
-    "boolean",
-    "double",
-    "int",
-    "string",
-    "string[]",
-    "template[any]",
-)
-KINDS: Final = ("CLIENT", "INTERNAL")
+__all__ = ["Attribute", "Conventions", "Event", "Metric", "SpanRules", "conventions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,22 +69,6 @@ class Metric:
     profiles: tuple[str, ...]
     attributes: tuple[str, ...]
     buckets: tuple[float, ...]
-
-
-class FinishedSpan(Protocol):
-    """What the check reads of a span; an SDK's exported span has it."""
-
-    @property
-    def name(self) -> str:
-        """Name of the span."""
-
-    @property
-    def kind(self) -> Any:
-        """Its kind, an enumeration with names."""
-
-    @property
-    def attributes(self) -> Mapping[str, Any] | None:
-        """Its attributes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,57 +133,9 @@ class Conventions:
             >>> conventions().violations(span)
             ['chat: no gen_ai.operation.name']
         """
-        return list(self._violations(span, profile))
+        from lazycore.telemetry._conformance import violations
 
-    def _violations(self, span: FinishedSpan, profile: str) -> Iterator[str]:
-        given = dict(span.attributes or {})
-        operation = given.get("gen_ai.operation.name")
-        if operation is None:
-            yield f"{span.name}: no gen_ai.operation.name"
-            return
-        kind = getattr(span.kind, "name", str(span.kind))
-        remote = operation == "invoke_agent" and kind == "CLIENT"
-        rules = self.operations.get(f"{operation} (remote)" if remote else operation)
-        if rules is None:
-            yield f"{span.name}: unknown operation {operation}"
-            return
-        if kind not in rules.kinds:
-            yield f"{span.name}: kind {kind} is none of {', '.join(rules.kinds)}"
-        expected = self.span_name(rules, given)
-        if span.name != expected:
-            yield f"{span.name}: the name should be {expected!r}"
-        for name in rules.required:
-            if name not in given:
-                yield f"{span.name}: {name} is required"
-        for name, value in given.items():
-            yield from self._of_attribute(span.name, rules, profile, name, value)
-
-    def _of_attribute(
-        self, label: str, rules: SpanRules, profile: str, name: str, value: object
-    ) -> Iterator[str]:
-        entry = self.attribute(name)
-        if entry is None:
-            yield f"{label}: {name} is not in the table"
-            return
-        if entry.replaced_by is not None and profile != "dup":
-            yield f"{label}: {name} is deprecated, use {entry.replaced_by}"
-        if not fits(entry.type, value):
-            yield f"{label}: {name} should be {entry.type}, is {value!r:.60}"
-        if (
-            entry.origin != "lazycore"
-            and entry.replaced_by is None
-            and entry.name not in rules.known
-            and not entry.name.startswith("security_rule.")
-        ):
-            yield f"{label}: {name} does not belong on {rules.name}"
-
-    def span_name(self, rules: SpanRules, given: Mapping[str, object]) -> str:
-        """Return the name that a span with these attributes should have."""
-        operation, _, target = rules.span_name.partition(" ")
-        del operation
-        value = given.get(target.strip("{}")) if target else None
-        name = str(given.get("gen_ai.operation.name"))
-        return f"{name} {value}" if value is not None else name
+        return list(violations(self, span, profile))
 
     def problems(self) -> list[str]:
         """Return what is inconsistent in the table itself; empty if nothing is.
@@ -217,82 +144,9 @@ class Conventions:
             >>> conventions().problems()
             []
         """
-        return list(self._problems())
+        from lazycore.telemetry._conformance import problems
 
-    def _problems(self) -> Iterator[str]:
-        for entry in self.attributes.values():
-            yield from self._entry_problems(entry)
-        for rules in self.operations.values():
-            yield from self._rule_problems(rules)
-        for event in self.events.values():
-            yield from self._strangers(event.name, (*event.required, *event.optional))
-        for metric in self.metrics.values():
-            yield from self._metric_problems(metric)
-
-    def _entry_problems(self, entry: Attribute) -> Iterator[str]:
-        if entry.type not in TYPES:
-            yield f"{entry.name}: unknown type {entry.type}"
-        if entry.origin not in {"gen_ai", "core", "lazycore"}:
-            yield f"{entry.name}: unknown origin {entry.origin}"
-        successor = entry.replaced_by
-        # Names of one provider's own conventions are no part of this table.
-        if (
-            successor is not None
-            and successor not in self.attributes
-            and not successor.startswith("openai.")
-        ):
-            yield f"{entry.name}: replaced by {successor}, which is not there"
-        if entry.origin == "gen_ai" and not entry.name.startswith("gen_ai."):
-            yield f"{entry.name}: not in the gen_ai namespace"
-
-    def _rule_problems(self, rules: SpanRules) -> Iterator[str]:
-        if "gen_ai.operation.name" not in rules.required:
-            yield f"{rules.name}: gen_ai.operation.name is not required"
-        if not set(rules.kinds) <= set(KINDS):
-            yield f"{rules.name}: unknown kind in {rules.kinds}"
-        levels = (*rules.required, *rules.conditional, *rules.recommended)
-        total = (*levels, *rules.opt_in)
-        if len(total) != len(set(total)):
-            yield f"{rules.name}: a name on two levels"
-        for name in levels:
-            entry = self.attribute(name)
-            if entry is not None and entry.content:
-                yield f"{rules.name}: content {name} is not opt-in"
-        yield from self._strangers(rules.name, total)
-
-    def _metric_problems(self, metric: Metric) -> Iterator[str]:
-        if not set(metric.profiles) <= set(self.profiles):
-            yield f"{metric.name}: unknown profile"
-        if list(metric.buckets) != sorted(set(metric.buckets)):
-            yield f"{metric.name}: buckets do not ascend"
-        if (metric.instrument == "histogram") != bool(metric.buckets):
-            yield f"{metric.name}: buckets belong to histograms"
-        yield from self._strangers(metric.name, metric.attributes)
-
-    def _strangers(self, label: str, names: tuple[str, ...]) -> Iterator[str]:
-        for name in names:
-            entry = self.attribute(name)
-            if entry is None:
-                yield f"{label}: {name} is not in the table"
-            elif entry.replaced_by is not None:
-                yield f"{label}: {name} is deprecated"
-
-
-def fits(kind: str, value: object) -> bool:
-    """Tell whether an exported value has the type of the table."""
-    if kind == "string":
-        return isinstance(value, str)
-    if kind == "int":
-        return isinstance(value, int) and not isinstance(value, bool)
-    if kind == "double":
-        return isinstance(value, float)
-    if kind == "boolean":
-        return isinstance(value, bool)
-    if kind == "string[]":
-        return isinstance(value, (list, tuple)) and all(
-            isinstance(item, str) for item in value
-        )
-    return True
+        return list(problems(self))
 
 
 _loaded: Conventions | None = None
@@ -356,7 +210,7 @@ def parse(data: Mapping[str, Any]) -> Conventions:
                 recommended=tuple(entry["recommended"]),
                 opt_in=tuple(entry["opt_in"]),
             )
-            for name, entry in data["operations"].items()
+            for name, entry in _whole(data["operations"])
         },
         events={
             name: Event(
@@ -378,6 +232,17 @@ def parse(data: Mapping[str, Any]) -> Conventions:
                 attributes=tuple(entry["attributes"]),
                 buckets=tuple(entry.get("buckets", ())),
             )
-            for name, entry in data["metrics"].items()
+            for name, entry in _whole(data["metrics"])
         },
     )
+
+
+def _whole(entries: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield entries with what they leave to another one."""
+    for name, given in entries.items():
+        entry = given
+        while "same_as" in entry:
+            other = entries[entry["same_as"]]
+            own = {key: v for key, v in entry.items() if key != "same_as"}
+            entry = {**other, **own}
+        yield name, entry

@@ -18,6 +18,7 @@ __all__ = ["Instruments"]
 _SECONDS: Final = tuple(round(0.01 * 2**step, 2) for step in range(14))
 _TOKENS: Final = tuple(4**step for step in range(14))
 _AGENT: Final = tuple(round(0.1 * 2**step, 1) for step in range(13))
+_CALLS: Final = tuple(2**step for step in range(8))
 _WORKFLOW: Final = (1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
 
 
@@ -25,6 +26,7 @@ class Instruments:
     """Durations and token counts, recorded under the names of one profile."""
 
     __slots__ = (
+        "_calls",
         "_first",
         "_meter",
         "_next",
@@ -64,7 +66,14 @@ class Instruments:
         self._first = self._chunks("time_to_first_chunk")
         self._per = self._chunks("time_per_output_chunk")
         self._totals: dict[str, tuple[Counter, Histogram | None]] = {}
+        self._calls: dict[str, Histogram] = {}
         if self._next:
+            for family, what in (
+                ("inference", "inference_call"),
+                ("tool", "tool_call"),
+            ):
+                name = f"gen_ai.invoke_agent.{what}s"
+                self._calls[family] = self._histogram(name, f"{{{what}}}", _CALLS)
             self._totals = {side: self._total(side) for side in USAGE}
 
     def _histogram(self, name: str, unit: str, buckets: tuple[float, ...]) -> Histogram:
@@ -89,6 +98,21 @@ class Instruments:
             return counter, None
         name = f"gen_ai.client.inference.operation.{side}_tokens"
         return counter, self._histogram(name, "{token}", _TOKENS)
+
+    @property
+    def counts_calls(self) -> bool:
+        """Whether agents count what they call; the coming conventions do."""
+        return bool(self._calls)
+
+    def calls(
+        self,
+        counts: Mapping[str, int],
+        attributes: Mapping[str, AttributeValue],
+        context: Context | None,
+    ) -> None:
+        """Record how many calls an agent made, by family; none is zero."""
+        for family, histogram in self._calls.items():
+            histogram.record(counts[family], attributes, context)
 
     def duration(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -9,11 +10,12 @@ from lazycore.telemetry._text import metadata
 from lazycore.telemetry._values import as_int
 
 if TYPE_CHECKING:
+    from opentelemetry.context import Context
     from opentelemetry.util.types import AttributeValue
 
     from lazycore.telemetry._span import GenAISpan
 
-__all__ = ["measure", "metric_attributes"]
+__all__ = ["measure", "metric_attributes", "with_counters"]
 
 
 def measure(span: GenAISpan, error: str | None) -> None:
@@ -26,10 +28,45 @@ def measure(span: GenAISpan, error: str | None) -> None:
     context = span._measured_context()
     instruments = span._runtime.instruments
     instruments.duration(family, seconds, attributes, context)
+    if instruments.counts_calls:
+        _count_calls(span, family, attributes, context)
     refused = error is not None and span._chunked is None
     if span._final or refused:
         usage = span._final
         instruments.tokens(family, usage, attributes, context, refused=refused)
+
+
+# Where an agent's context holds the counters of what is called below it.
+CALLS: Final = "lazycore.telemetry.calls"
+
+
+def with_counters(context: Context) -> Context:
+    """Return an agent's context; what is called below counts for this agent alone.
+
+    The counters live in the context, so they see coroutines, and threads that run in
+    a copy of it; not what got the context as text (`run_in_context`, `carrier`).
+    """
+    from opentelemetry.context import set_value
+
+    counters = {"inference": itertools.count(), "tool": itertools.count()}
+    return set_value(CALLS, counters, context)
+
+
+def _count_calls(
+    span: GenAISpan,
+    family: str,
+    attributes: dict[str, AttributeValue],
+    context: Context | None,
+) -> None:
+    counters = span._context.get(CALLS)
+    if not isinstance(counters, dict):
+        return
+    if family in counters:
+        next(counters[family])  # in one step: an agent's tools may run in threads
+    elif family == "agent":
+        labels = {k: v for k, v in attributes.items() if k == "gen_ai.agent.name"}
+        counts = {name: next(counter) for name, counter in counters.items()}
+        span._runtime.instruments.calls(counts, labels, context)
 
 
 def metric_attributes(span: GenAISpan, error: str | None) -> dict[str, AttributeValue]:

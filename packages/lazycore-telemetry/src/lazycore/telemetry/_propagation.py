@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -107,7 +108,9 @@ class attach_carrier:  # noqa: N801 - used as a function
         token, self._token = self._token, None
         runtime = _runtime.current()
         if token is not None and runtime.get_context() is self._attached:
-            runtime.detach(token)
+            # In a copy of the context the token can't be used.
+            with contextlib.suppress(ValueError):
+                runtime.detach(token)
 
 
 def run_in_context(

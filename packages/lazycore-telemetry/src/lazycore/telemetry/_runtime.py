@@ -144,6 +144,11 @@ class Runtime:
         return not isinstance(getattr(logger, "_logger", logger), self._idle_logger)
 
     @property
+    def counts_calls(self) -> bool:
+        """Whether agents count the calls below them."""
+        return self.metered and self.instruments.counts_calls
+
+    @property
     def metered(self) -> bool:
         """Whether metrics may lead somewhere."""
         return self.probe._real_instrument is not None

@@ -93,6 +93,10 @@ class GenAISpan(OpenTelemetrySpan):
             self._span = runtime.nothing
             self._state = IDLE
             return
+        if self._shape.operation.family == "agent" and runtime.counts_calls:
+            from lazycore.telemetry._measure import with_counters
+
+            self._context = with_counters(context)
         self._chunked = self._last_chunk = None
         try:
             span = self._span = _compose.start(runtime, tracer, self, context)
@@ -183,7 +187,11 @@ class GenAISpan(OpenTelemetrySpan):
         span = self._span
         # An unsampled span of an SDK must be current too, or children would be
         # roots; without an SDK there is nothing to attach.
-        if span is not None and (self._recording or span.get_span_context().is_valid):
+        if span is not None and (
+            self._recording
+            or span.get_span_context().is_valid
+            or self._runtime.counts_calls
+        ):
             runtime = self._runtime
             context = self._context = runtime.set_span(span, self._context)
             self._token = runtime.attach(context)
