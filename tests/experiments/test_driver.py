@@ -23,6 +23,7 @@ from lazycore.experiments import (
     WorkerError,
     factory,
 )
+from lazycore.experiments._bindings import bind
 from lazycore.experiments._canonical import thaw
 from lazycore.experiments._interpreter import hash_file
 from lazycore.experiments._tree import read_tree
@@ -38,6 +39,10 @@ import os
 from lazycore.experiments import AlgorithmFailure, Reply, serve
 
 def handler(request):
+    if request.unit == "assets":
+        names = [name for name in os.environ if not name.startswith("PYTHON")]
+        with open(os.environ["LAZYCORE_ASSET_DATA"] + "/table") as file:
+            return Reply({"score": 1}, output=[sorted(names), file.read()])
     if request.unit == "crash": raise RuntimeError("boom")
     if request.unit == "gave-up": raise AlgorithmFailure("none")
     if request.unit == "host-key":
@@ -48,7 +53,7 @@ def handler(request):
 if __name__ == "__main__":
     serve(handler)
 """
-UNITS = ["crash", "gave-up", "host-key", "leak", "u0"]
+UNITS = ["assets", "crash", "gave-up", "host-key", "leak", "u0"]
 MANIFEST: dict[str, Any] = {
     "schema_version": 1,
     "study_id": "s",
@@ -182,6 +187,33 @@ def test_a_cell_runs_both_arms_and_carries_receipts(
     assert sorted(result["payload"]["order"]) == ["candidate", "no_op"]
 
 
+def test_a_worker_sees_declared_assets_and_names_and_no_more(
+    host: Host, tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "table").write_text("rows")
+    host.environment["LAZYCORE_ASSET_DATA"] = str(tmp_path / "data")
+    host.environment["LAZYCORE_ASSET_MODELS"] = str(tmp_path)  # not declared
+    host.environment["AWS_SECRET"] = "not passed"
+    declared = {"directory_env": ["LAZYCORE_ASSET_DATA"]}
+    manifest = DiscoveryManifest.from_document({**MANIFEST, "prerequisites": declared})
+    driver = host.driver()
+    try:
+        assert driver.preflight(manifest) == ()
+        result = thaw(driver.execute_cell(manifest, cell_of(manifest, "assets")))
+    finally:
+        driver.close()
+    for arm in ("no_op", "candidate"):
+        names, text = result["payload"]["arms"][arm]["output"]
+        assert text == "rows"
+        assert {"API_KEY", "LAZYCORE_ARM", "LAZYCORE_ASSET_DATA"} <= set(names)
+        assert not {"AWS_SECRET", "LAZYCORE_ASSET_MODELS"} & set(names)
+    # What the directory holds is bound: other rows are another receipt.
+    receipt = result["payload"]["binding_receipt_sha256"]
+    (tmp_path / "data" / "table").write_text("other rows")
+    assert bind(manifest, host.environment).sha256 != receipt
+
+
 def test_an_algorithmic_failure_is_a_result(
     driver: MethodProcessExperimentDriver, manifest: DiscoveryManifest
 ) -> None:
@@ -287,6 +319,7 @@ def test_blockers_come_in_order_and_all_at_once(
         ({"b:test": tuple(UNITS), "c:test": ()}, "extra"),
         ({"b:test": ("u0", "u0")}, "b:test: a unit is listed twice"),
         ({"b:test": ("u0",)}, "not the units that the manifest lists"),
+        ({"b:test": ()}, "not the units that the manifest lists"),
     ],
 )
 def test_resolved_units_must_be_the_inventory(
@@ -300,6 +333,50 @@ def test_resolved_units_must_be_the_inventory(
     driver.preflight(manifest)
     (blocker,) = driver.preflight_units(manifest, units)
     assert text in blocker.message
+
+
+def test_the_union_of_units_must_be_the_inventory(
+    driver: MethodProcessExperimentDriver,
+) -> None:
+    target = {"cell_id": "b", "split": "test", "inventory_env": UNIT_INVENTORY_ENV}
+    manifest = DiscoveryManifest.from_document({**MANIFEST, "benchmarks": [target]})
+    assert driver.preflight(manifest) == ()
+    assert driver.preflight_units(manifest, {"b:test": tuple(UNITS)}) == ()
+    (blocker,) = driver.preflight_units(manifest, {"b:test": ("u0", "u9", "u8")})
+    assert "missing ['assets', 'crash', 'gave-up', 'host-key', 'leak']" in str(blocker)
+    assert "extra ['u8', 'u9']" in str(blocker)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (None, "absent or not the pinned one"),
+        (b'["other"]', "absent or not the pinned one"),
+        (b"[]", "no array of unique unit ids"),
+        (b'["a", "a"]', "no array of unique unit ids"),
+        (b'[" "]', "no array of unique unit ids"),
+        (b'["a"', "not JSON"),
+    ],
+    ids=repr,
+)
+def test_a_wrong_inventory_blocks_after_the_rest(
+    host: Host, data: bytes | None, text: str
+) -> None:
+    path = Path(host.environment[UNIT_INVENTORY_ENV])
+    if data is None:
+        path.unlink()
+    else:
+        path.write_bytes(data)
+        if b"other" not in data:
+            host.environment[UNIT_INVENTORY_SHA256_ENV] = hash_file(path)
+    host.config["resource_limits"]["cpus"] = 1
+    driver = host.driver()
+    found = driver.preflight(
+        DiscoveryManifest.from_document({**MANIFEST, "method_id": "other"})
+    )
+    driver.close()
+    assert [blocker.code for blocker in found] == ["method", "limits", "inventory"]
+    assert text in found[-1].message
 
 
 def test_a_cell_of_another_manifest_arm_or_unit_is_refused(
@@ -438,3 +515,11 @@ def test_a_manifest_is_what_it_says() -> None:
     cells = list(manifest.cells({"b:test": tuple(UNITS)}))
     assert [cell.unit_id for cell in cells] == UNITS
     assert len({cell.id for cell in cells}) == len(UNITS)
+    # Shards take turns and keep the ids of the whole plan.
+    units = {"b:test": tuple(UNITS)}
+    shards = [list(manifest.cells(units, shard=(i, 4))) for i in range(4)]
+    assert shards[1] == cells[1::4]
+    assert {cell.id for shard in shards for cell in shard} == {c.id for c in cells}
+    for wrong in ((1, 1), (-1, 2), (0, 0)):
+        with pytest.raises(ValidationError, match="shard"):
+            manifest.cells({}, shard=wrong)

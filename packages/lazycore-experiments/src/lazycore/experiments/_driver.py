@@ -26,8 +26,8 @@ from lazycore.experiments._driver_config import (
     ARMS,
     CANDIDATE_CHECKOUT_ENV,
     DRIVER_PROTOCOL,
-    HOST_ASSETS,
     DriverConfig,
+    asset_names,
     load_config,
 )
 from lazycore.experiments._driver_worker import DriverWorker
@@ -378,12 +378,6 @@ class MethodProcessExperimentDriver:
         if self._ready is None or self._ready[0] != manifest.sha256:
             raise ArtifactError("this manifest did not pass preflight")
         return self._ready[1], self._ready[2]
-
-
-def asset_names(manifest: DiscoveryManifest) -> tuple[str, ...]:
-    """Return the host assets a manifest declares, in their fixed order."""
-    declared = {name for names in manifest.prerequisites.values() for name in names}
-    return tuple(name for name in sorted(HOST_ASSETS) if name in declared)
 
 
 def factory() -> MethodProcessExperimentDriver:

@@ -21,6 +21,8 @@ from lazycore.experiments._secrets import require_secret_free
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lazycore.experiments._manifest import DiscoveryManifest
+
 __all__ = ["ARMS", "DRIVER_PROTOCOL", "DriverConfig", "WorkerConfig", "load_config"]
 
 DRIVER_PROTOCOL = "lazycore-experiments/method-process-driver/1"
@@ -66,6 +68,12 @@ HOST_ASSETS = frozenset(
         "LAZYCORE_ASSET_TOKENIZERS",
     }
 )
+
+
+def asset_names(manifest: DiscoveryManifest) -> tuple[str, ...]:
+    """Return the host assets that a manifest declares, in their fixed order."""
+    declared = {name for names in manifest.prerequisites.values() for name in names}
+    return tuple(name for name in sorted(HOST_ASSETS) if name in declared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

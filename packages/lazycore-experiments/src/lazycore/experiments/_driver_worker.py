@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lazycore.experiments._canonical import canonical, digest, sha256_hex
 from lazycore.experiments._checkout import Checkout, read_checkout
 from lazycore.experiments._classify import classify
-from lazycore.experiments._driver_config import CANDIDATE_CHECKOUT_ENV
+from lazycore.experiments._driver_config import CANDIDATE_CHECKOUT_ENV, asset_names
 from lazycore.experiments._environment import package_folders
 from lazycore.experiments._errors import (
     ArtifactError,
@@ -135,7 +135,8 @@ class DriverWorker:
         """Run this arm in a cell; see `MethodProcessExperimentDriver.execute_cell`."""
         self.attest()
         self._snapshot.attest()
-        request = self._request(manifest, cell)
+        assets = asset_names(manifest)
+        request = self._request(manifest, cell, assets)
         data = canonical(request)
         pipes = self._config.pipe_limits
         if len(data) > pipes["max_input_bytes"]:
@@ -144,7 +145,7 @@ class DriverWorker:
             )
         result = self._supervisor.run_command(
             self._command(),
-            self._policy(),
+            self._policy(assets),
             input=data,
             reply_limit_bytes=pipes["max_stdout_bytes"],
         )
@@ -203,20 +204,25 @@ class DriverWorker:
         assert self._state is not None  # `attest` ran at construction
         return self._state
 
-    def _policy(self) -> SandboxPolicy:
+    def _policy(self, assets: tuple[str, ...] = ()) -> SandboxPolicy:
+        """Return what the worker may do; declared assets it may read."""
         from lazycore.sandbox import ResourceLimits, SandboxPolicy
 
         limits, pipes = self._config.resource_limits, self._config.pipe_limits
         memory, pids = limits["memory_bytes"], limits["pids_limit"]
         home = self._home / "snapshot"
         return SandboxPolicy(
-            allowed_read_paths=(str(home), *map(str, sdk_root())),
+            allowed_read_paths=(
+                str(home),
+                *map(str, sdk_root()),
+                *self._readable(assets),
+            ),
             env={
                 **FIXED_ENVIRONMENT,
                 "LAZYCORE_ARM": self._arm,
                 **{
                     name: self._environment[name]
-                    for name in self._pins.pass_environment
+                    for name in self._passed(assets)
                     if name in self._environment
                 },
             },
@@ -228,6 +234,16 @@ class DriverWorker:
                 output_bytes=min(pipes["max_stdout_bytes"], pipes["max_stderr_bytes"]),
             ),
         )
+
+    def _passed(self, assets: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names the worker sees: declared assets, then its own, once."""
+        return tuple(dict.fromkeys((*assets, *self._pins.pass_environment)))
+
+    def _readable(self, assets: tuple[str, ...]) -> list[str]:
+        """Return the files and folders that declared assets name."""
+        values = [self._environment.get(name, "") for name in assets]
+        paths = [Path(value).expanduser() for value in values if value]
+        return [str(path.resolve()) for path in paths if path.exists()]
 
     def _command(self) -> list[str]:
         home = self._home / "snapshot"
@@ -245,7 +261,7 @@ class DriverWorker:
         ]
 
     def _request(
-        self, manifest: DiscoveryManifest, cell: DiscoveryCell
+        self, manifest: DiscoveryManifest, cell: DiscoveryCell, assets: tuple[str, ...]
     ) -> dict[str, Any]:
         arm = manifest.arm(self._arm)
         target = manifest.target(cell.benchmark, cell.split)
@@ -284,7 +300,7 @@ class DriverWorker:
                 "benchmark": {},
                 "arm": {**arm.parameters, **self._pins.request_parameters},
             },
-            "assets": list(self._pins.pass_environment),
+            "assets": list(self._passed(assets)),
         }
         require_secret_free(request)
         return {**request, "request_hash": digest(request)}

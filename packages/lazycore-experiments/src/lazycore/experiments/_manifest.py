@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._canonical import MAX_INTEGER, digest, freeze, thaw
@@ -247,9 +248,30 @@ class DiscoveryManifest:
         raise ValidationError(f"the manifest has no benchmark {benchmark!r}:{split!r}")
 
     def cells(
+        self,
+        resolved_units: Mapping[str, tuple[str, ...]],
+        *,
+        shard: tuple[int, int] = (0, 1),
+    ) -> Iterator[DiscoveryCell]:
+        """Yield the cells: targets x sorted units x model slots x seeds.
+
+        Args:
+            resolved_units: ``benchmark:split`` to unit ids.
+            shard: ``(i, n)`` yields every n-th cell from the i-th on, with the ids
+                that they have in the whole plan.
+
+        Raises:
+            ValidationError: There is no such shard.
+        """
+        first, step = shard
+        if not 0 <= first < step:
+            raise ValidationError(f"shard {first} of {step}: want 0 to n - 1 of n")
+        return islice(self._plan(resolved_units), first, None, step)
+
+    def _plan(
         self, resolved_units: Mapping[str, tuple[str, ...]]
     ) -> Iterator[DiscoveryCell]:
-        """Yield the cells: targets x sorted units x model slots x seeds."""
+        manifest_sha256 = self.sha256
         slots: tuple[str | None, ...] = self.model_slots or (None,)
         everyone = tuple(arm.arm_id for arm in self.arms)
         for target in self.targets:
@@ -264,7 +286,7 @@ class DiscoveryManifest:
                             model_slot=slot,
                             seed=seed,
                             arm_ids=target.arms or everyone,
-                            manifest_sha256=self.sha256,
+                            manifest_sha256=manifest_sha256,
                         )
 
 
