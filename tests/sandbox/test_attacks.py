@@ -12,11 +12,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
 from lazycore.sandbox import BaseSandboxExecutor, Guarantee
+from lazycore.sandbox._attacks import _siblings
 from lazycore.sandbox._attacks._attack import Inside, Outcome, row
 from lazycore.sandbox._attacks._corpus import (
     CORPUS,
@@ -220,6 +222,33 @@ def test_an_attack_is_judged_by_what_it_did(body: str, outcome: Outcome) -> None
         finding = run_attack(attack, stage, engine)
     assert finding.verdict.outcome is outcome
     assert finding.breach == (outcome in {Outcome.THROUGH, Outcome.BROKEN})
+
+
+@pytest.mark.parametrize("place", ["/tmp", "own"])
+def test_what_a_run_leaves_behind_would_be_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    for name in ("HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(folder))
+    look = Inside(body=_siblings._LOOK)
+    with Stage() as stage, PlainExecutor() as engine:
+        assert look(stage, engine).outcome is Outcome.HELD
+        left = Path(folder if place == "own" else place, f"lazycore-{stage.token[:12]}")
+        left.touch()
+        try:
+            assert look(stage, engine).outcome is Outcome.THROUGH
+        finally:
+            left.unlink()
+
+
+def test_without_a_sandbox_a_run_beside_is_reached(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(folder))
+    with Stage() as stage, PlainExecutor() as engine:
+        verdict = _siblings.beside_another(stage, engine)
+    assert verdict.outcome is Outcome.THROUGH
+    assert "its process" in verdict.detail
 
 
 def test_an_attack_that_raises_is_broken() -> None:

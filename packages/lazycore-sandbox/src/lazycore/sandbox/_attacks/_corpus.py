@@ -16,6 +16,7 @@ from lazycore.sandbox._attacks import (
     _network,
     _processes,
     _programs,
+    _siblings,
 )
 from lazycore.sandbox._attacks._attack import Attack, Outcome, Verdict
 from lazycore.sandbox._attacks._stage import Stage
@@ -39,6 +40,7 @@ CORPUS: Final[tuple[Attack, ...]] = tuple(
             *_limits.ROWS,
             *_endings.ROWS,
             *_caller.ROWS,
+            *_siblings.ROWS,
         ),
         key=lambda attack: (int(attack.id[:2]), attack.id),
     )

@@ -198,4 +198,24 @@ def attack():
         expected="contained",
         unconfined=False,
     ),
+    row(
+        "78",
+        "hang in a vfork",
+        "SUP",
+        (Must.PID_KILL,),
+        Inside(
+            policy={"timeout_s": 0.5},
+            body="""
+def attack():
+    # The parent cannot run before the child ends: vfork(2).
+    if call("clone", ctypes.c_ulong(0x4000 | 17), 0, 0, 0, 0) == 0:
+        time.sleep(600)
+        os._exit(0)
+""",
+            silent_is_held=True,
+            judge=timed_out,
+        ),
+        expected="contained",
+        unconfined=False,
+    ),
 )
