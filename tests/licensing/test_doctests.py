@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import pkgutil
 from importlib import import_module
 
@@ -32,3 +33,13 @@ def test_public_names_resolve_and_are_sorted() -> None:
     assert set(names) <= set(dir(lazycore.licensing))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = lazycore.licensing.nothing
+
+
+def test_every_public_name_shows_an_example() -> None:
+    def silent(value: object) -> bool:
+        documented = inspect.isclass(value) or inspect.isfunction(value)
+        return documented and ">>>" not in (inspect.getdoc(value) or "")
+
+    names = lazycore.licensing.__all__
+    missing = {name for name in names if silent(getattr(lazycore.licensing, name))}
+    assert missing <= {"Assessment", "TextMatch", "TextReport"}

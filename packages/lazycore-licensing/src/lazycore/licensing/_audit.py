@@ -34,6 +34,12 @@ class AuditFinding:
         version: Its version; empty when unknown.
         message: What was found and what to do.
         where: File, or file and line, that it is about.
+
+    Examples:
+        >>> from lazycore.licensing import Package
+        >>> finding = audit([Package(name="x", where="uv.lock:3")]).findings[0]
+        >>> finding.rule, finding.verdict.value, finding.where
+        ('LZ003', 'review', 'uv.lock:3')
     """
 
     rule: str
@@ -57,6 +63,13 @@ class AuditItem:
         verdict: After exceptions.
         excepted: Reason of the exception that admitted it, or empty.
         where: File, or file and line, of the input that names it.
+
+    Examples:
+        >>> from lazycore.licensing import Package, resolve
+        >>> known = Package(name="x", finding=resolve("lazycore-licensing"))
+        >>> item = audit([known]).items[0]
+        >>> item.verdict.value, item.usage.value
+        ('allow', 'runtime-internal')
     """
 
     package: str
@@ -77,6 +90,11 @@ class AuditReport:
         items: Packages by name and version.
         findings: Findings by severity, rule and package.
         policy: The policy that was applied.
+
+    Examples:
+        >>> from lazycore.licensing import Package
+        >>> audit([]).exit_code, audit([Package(name="x")]).exit_code
+        (0, 3)
     """
 
     items: tuple[AuditItem, ...]

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 class Usage(StrEnum):
-    """How a work is used, from the least to the most exposed."""
+    """How a work is used, from the least to the most exposed.
+
+    Examples:
+        >>> [usage.value for usage in Usage][:2]
+        ['build-time', 'optional-build']
+    """
 
     BUILD_TIME = "build-time"
     OPTIONAL_BUILD = "optional-build"
@@ -30,7 +35,12 @@ class Usage(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What the policy says of a use, from mild to severe."""
+    """What the policy says of a use, from mild to severe.
+
+    Examples:
+        >>> [verdict.value for verdict in Verdict]
+        ['allow', 'review', 'deny']
+    """
 
     ALLOW = "allow"
     REVIEW = "review"
@@ -61,7 +71,12 @@ class RiskType(StrEnum):
 
 
 class Mitigation(StrEnum):
-    """What a risk demands before the work is used; `text` says it in a sentence."""
+    """What a risk demands before the work is used; `text` says it in a sentence.
+
+    Examples:
+        >>> RISK_MITIGATIONS[RiskType.NONE].text
+        'Keep the copyright notice; nothing else is needed.'
+    """
 
     NONE_NEEDED = "none-needed"
     SEPARATE_BUILD_TOOL = "separate-build-tool"
@@ -146,7 +161,13 @@ RISK_MITIGATIONS: Final[Mapping[RiskType, Mitigation]] = MappingProxyType(
 
 
 class Decision(NamedTuple):
-    """One cell of the table."""
+    """One cell of the table.
+
+    Examples:
+        >>> from lazycore.licensing import LicenseClass
+        >>> DECISIONS[LicenseClass.PERMISSIVE, Usage.DISTRIBUTED].verdict.value
+        'allow'
+    """
 
     risk: RiskType
     verdict: Verdict

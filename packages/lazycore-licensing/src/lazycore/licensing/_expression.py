@@ -53,6 +53,10 @@ class License:
         id: Canonical SPDX id or reference, without ``+``.
         or_later: Whether the id is followed by ``+``.
         exception: Canonical exception id or ``AdditionRef-``, or None.
+
+    Examples:
+        >>> str(License(id="GPL-2.0-only", exception="Classpath-exception-2.0"))
+        'GPL-2.0-only WITH Classpath-exception-2.0'
     """
 
     id: str
@@ -66,14 +70,24 @@ class License:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Choice:
-    """``OR`` of two or more operands: whoever uses the work elects one."""
+    """``OR`` of two or more operands: whoever uses the work elects one.
+
+    Examples:
+        >>> type(parse("MIT OR ISC").root).__name__
+        'Choice'
+    """
 
     operands: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Conjunction:
-    """``AND`` of two or more operands: all of them hold."""
+    """``AND`` of two or more operands: all of them hold.
+
+    Examples:
+        >>> len(parse("MIT AND ISC AND Zlib").root.operands)
+        3
+    """
 
     operands: tuple[Node, ...]
 

@@ -31,6 +31,10 @@ class Evidence:
             ``classifier``, ``readme``, ``notice`` or ``policy``.
         where: File or header.
         says: What it says: an SPDX expression, or a short quotation.
+
+    Examples:
+        >>> Evidence(kind="classifier", where="Classifier", says="MIT").says
+        'MIT'
     """
 
     kind: str
@@ -47,6 +51,12 @@ class BundledLicense:
         reason: ``shared-library``, ``nested-distribution``, ``executable``,
             ``license-file``, ``vendored`` or ``sbom``.
         expression: Its SPDX expression, None when it is not stated.
+
+    Examples:
+        >>> BundledLicense(
+        ...     path="x.libs/libgfortran.so.5", reason="shared-library", expression=None
+        ... ).reason
+        'shared-library'
     """
 
     path: str
@@ -69,6 +79,12 @@ class LicenseFinding:
         bundled: What else it ships.
         text_sha256: Hash of its own licence files, to notice a changed licence.
         purl: Package URL of what is no Python distribution; empty for those.
+
+    Examples:
+        >>> from lazycore.licensing import resolve
+        >>> found = resolve("lazycore-licensing")
+        >>> found.expression, found.source, found.confidence.value
+        ('MIT', 'license-expression', 'exact')
     """
 
     name: str

@@ -23,6 +23,11 @@ class HubLicense:
         basis: How the row was made; ``known`` rows were not read in the text.
         date: When the row was checked.
         note: A caveat.
+
+    Examples:
+        >>> row = hub_licenses()["cc-by-nc-4.0"]
+        >>> row.default_tier, row.license_class.slug
+        (2, 'non-commercial')
     """
 
     tag: str

@@ -41,6 +41,14 @@ def look_up_model(
     Raises:
         MissingExtraError: ``huggingface_hub`` is not installed.
         SourceError: The hub does not answer, or does not know the checkpoint.
+
+    Examples:
+        >>> from lazycore.licensing import SourceError
+        >>> try:
+        ...     look_up_model("ollama:library/x")
+        ... except (ImportError, SourceError) as error:
+        ...     isinstance(error, ValueError | ImportError)
+        True
     """
     try:
         library: Any = import_module("huggingface_hub")

@@ -44,6 +44,14 @@ class ModelFacts:
         problems: Sentences: files that disagree or can't be read.
         terms_sha256: Hash of its licence file, when there is exactly one.
         files: (path, SHA-256) pairs, where they are known without hashing.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Path(folder, "weights.bin").touch()
+        ...     facts = read_model_folder(folder)
+        >>> facts.pickle_only, facts.license
+        (True, None)
     """
 
     model_id: str | None

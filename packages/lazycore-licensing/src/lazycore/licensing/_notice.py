@@ -18,6 +18,12 @@ def notice(path: str | os.PathLike[str] | None = None) -> str:
 
     Args:
         path: Environment or ``site-packages``; None for the running interpreter's.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as empty:
+        ...     notice(empty)
+        ''
     """
     sections = []
     for folder in metadata_folders(path):

@@ -51,6 +51,13 @@ class Clarification:
             None for a package without a licence file, then `version` is exact.
         version: Version or range it is limited to; empty for any.
         line: Where it was written.
+
+    Examples:
+        >>> fact = Clarification(
+        ...     package="x", expression="MIT", text_sha256=None, version="==1.0"
+        ... )
+        >>> Policy(clarifications=(fact,)).clarifications[0].expression
+        'MIT'
     """
 
     package: str
@@ -74,6 +81,18 @@ class PolicyException:
         expires: From this day on it is ignored and reported.
         version: Version or range it is limited to; empty for any.
         line: Where it was written.
+
+    Examples:
+        >>> one = PolicyException(
+        ...     package="x",
+        ...     allow=("GPL-3.0-only",),
+        ...     usages=(Usage.BUILD_TIME,),
+        ...     reason="a tool",
+        ...     owner="ada",
+        ...     expires=dt.date(2027, 3, 31),
+        ... )
+        >>> one.usages[0].value
+        'build-time'
     """
 
     package: str
@@ -102,6 +121,10 @@ class Policy:
         classes: Class by casefolded ``LicenseRef-`` id.
         project_license: SPDX text of the project itself, for reports.
         path: File it was read from.
+
+    Examples:
+        >>> Policy().default_usage.value, Policy().bundled.value
+        ('runtime-internal', 'review')
     """
 
     default_usage: Usage = Usage.RUNTIME_INTERNAL

@@ -35,7 +35,7 @@ _KEYS: Final = frozenset(
 
 
 def read_card(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Read the licence keys of a model card's front matter.
+    r"""Read the licence keys of a model card's front matter.
 
     Only the subset of YAML that these keys use is understood: a scalar, a flow list
     or a block list. Anything else under a key reads as no value.
@@ -43,6 +43,14 @@ def read_card(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     Raises:
         ReaderError: The front matter is never closed.
         OSError: The file can't be read.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     card = Path(folder, "README.md")
+        ...     _ = card.write_text("---\nlicense: mit\ntags: [a]\n---\n")
+        ...     read_card(card)
+        {'license': ['mit']}
     """
     with Path(path).open("rb") as stream:
         text = stream.read(MAX_CARD_BYTES).decode("utf-8", "replace")
@@ -106,6 +114,15 @@ def read_safetensors(path: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises:
         ReaderError: The header is cut off, too long for its file, or no JSON.
+
+    Examples:
+        >>> import tempfile
+        >>> header = b'{"__metadata__": {"license": "mit"}}'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     weights = Path(folder, "model.safetensors")
+        ...     _ = weights.write_bytes(struct.pack("<Q", len(header)) + header)
+        ...     read_safetensors(weights)
+        {'license': 'mit'}
     """
     place = Path(path)
     size = place.stat().st_size
@@ -198,6 +215,14 @@ def read_gguf(path: str | os.PathLike[str]) -> dict[str, str]:
 
     Raises:
         ReaderError: It is no GGUF file, cut off, or claims absurd counts.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     weights = Path(folder, "model.gguf")
+        ...     _ = weights.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
+        ...     read_gguf(weights)
+        {}
     """
     place = Path(path)
     with place.open("rb") as stream:

@@ -41,6 +41,20 @@ class Receipt:
         accepted_at: UTC time, ISO 8601.
         tool: Name and version of the writer.
         previous: Hash of the receipt before it.
+
+    Examples:
+        >>> Receipt(
+        ...     model_id="hf:org/x",
+        ...     revision=None,
+        ...     license="CC-BY-NC-4.0",
+        ...     terms_sha256=None,
+        ...     tier=2,
+        ...     usage=Usage.WEIGHTS_RESEARCH,
+        ...     accepted_by="ada",
+        ...     accepted_at="2026-12-01T00:00:00+00:00",
+        ...     tool="by hand",
+        ... ).previous == "0" * 64
+        True
     """
 
     model_id: str

@@ -29,6 +29,12 @@ def snapshot(packages: Iterable[Package]) -> str:
 
     Args:
         packages: From `read_environment`, `read_cyclonedx` or `read_conda`.
+
+    Examples:
+        >>> from lazycore.licensing import Package, resolve
+        >>> found = resolve("lazycore-licensing")
+        >>> snapshot([Package(name="x", finding=found)]).splitlines()[3]
+        'name = "x"'
     """
     lines = ["schema = 1"]
     known = {p.name: p.finding for p in packages if p.finding is not None}
@@ -55,10 +61,21 @@ def snapshot(packages: Iterable[Package]) -> str:
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> dict[str, LicenseFinding]:
-    """Read a ``licences.lock`` -> finding by normalised name.
+    r"""Read a ``licences.lock`` -> finding by normalised name.
 
     Raises:
         SourceError: Unknown key or wrong value, with file and line.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = Path(folder, "licences.lock")
+        ...     _ = place.write_text(
+        ...         "schema = 1\n[[package]]\nname = 'x'\nexpression = 'MIT'"
+        ...     )
+        ...     read_snapshot(place)["x"].expression
+        'MIT'
     """
     file = TomlFile(path, SourceError)
     file.check_keys(file.data, ("schema", "package"))
@@ -110,6 +127,10 @@ class LicenseChange:
             ``version``.
         old: What was; empty for an addition.
         new: What is; empty for a removal.
+
+    Examples:
+        >>> LicenseChange(name="x", kind="license", old="MIT", new="SSPL-1.0").kind
+        'license'
     """
 
     name: str

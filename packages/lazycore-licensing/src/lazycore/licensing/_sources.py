@@ -49,6 +49,11 @@ def read_environment(path: str | os.PathLike[str] | None = None) -> list[Package
 
     Raises:
         SourceError: There is no distribution.
+
+    Examples:
+        >>> names = [package.name for package in read_environment()]
+        >>> "lazycore-licensing" in names
+        True
     """
     found: dict[str, Package] = {}
     for entry in metadata_folders(path):
