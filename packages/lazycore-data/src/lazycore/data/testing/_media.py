@@ -38,6 +38,23 @@ def _values(results: Sequence[Any]) -> list[tuple[int, Any]]:
     return sorted((r.index, _plain(r.value)) for r in results if isinstance(r, Item))
 
 
+def _sharing(pipeline: DenseMediaPipeline[Any], sample: bytes) -> str:
+    """Return how two items share memory, an empty string when they don't.
+
+    Items live until a consumer takes them: one buffer for all would change them.
+    """
+    found = run_many(pipeline, [sample] * 4, workers=1, on_error="yield")
+    held = [entry.value for entry in found if isinstance(entry, Item)]
+    places = [
+        value.__array_interface__["data"][0]
+        for value in held
+        if hasattr(value, "__array_interface__") and _plain(value)
+    ]
+    if len({id(value) for value in held}) < len(held):
+        return "one object came out for several"
+    return "two begin at one address" if len(set(places)) < len(places) else ""
+
+
 def check_media_pipeline(
     pipeline: DenseMediaPipeline[Any], samples: Sequence[bytes]
 ) -> tuple[str, ...]:
@@ -90,6 +107,12 @@ def check_media_pipeline(
     )
     name = "same tensors under any number of workers"
     (passed if one == two == loose else broken).append(name)
+    shared = _sharing(pipeline, samples[0])
+    name = "every item has memory of its own"
+    if shared:
+        broken.append(f"an item lies in the memory of another item: {shared}")
+    else:
+        passed.append(name)
     for state, raw in damaged(samples[0]).items():
         found = list(run_many(pipeline, [raw], workers=1, on_error="yield"))
         if all(isinstance(entry, Failure) for entry in found):

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.data._errors import ConformanceError, DataTierError
 from lazycore.data._libraries import library
-from lazycore.data._sparse_adapter import SparseFormat, SparseGraphTensorAdapter
+from lazycore.data._sparse_adapter import (
+    SparseFormat,
+    SparseGraphTensorAdapter,
+    SparseLayout,
+)
 from lazycore.data._sparse_kernels import expand
 
 if TYPE_CHECKING:
@@ -24,17 +28,39 @@ class _Case:
     columns: Any
     values: Any
     shape: tuple[int, int]
+    formats: tuple[SparseFormat, ...] = tuple(SparseFormat)
+
+
+def _far() -> _Case:
+    """Return a graph with an index that 32 bits would wrap."""
+    np = library("numpy")
+    return _Case(
+        name="past 2**31",
+        rows=np.zeros(3, np.int64),
+        columns=np.array([2**31 + 6, 3, 2**31 + 6]),
+        values=np.arange(3.0),
+        shape=(1, 2**31 + 7),
+        formats=(SparseFormat.COO, SparseFormat.CSR),
+    )
 
 
 def _cases() -> Iterator[_Case]:
     np = library("numpy")
     rng = np.random.default_rng(20260101)
 
-    def case(name: str, rows: Any, columns: Any, values: Any, shape: Any) -> _Case:
+    def case(
+        name: str,
+        rows: Any,
+        columns: Any,
+        values: Any,
+        shape: Any,
+        *,
+        index: str = "i8",
+    ) -> _Case:
         return _Case(
             name=name,
-            rows=np.asarray(rows, np.int64),
-            columns=np.asarray(columns, np.int64),
+            rows=np.asarray(rows, index),
+            columns=np.asarray(columns, index),
             values=values,
             shape=shape,
         )
@@ -59,6 +85,10 @@ def _cases() -> Iterator[_Case]:
     yield case("two-dimensional", rows, columns, np.arange(10.0).reshape(5, 2), (4, 4))
     yield case("sorted", [0, 1, 2], [0, 1, 2], np.arange(3.0), (3, 3))
     yield case("reversed", [2, 1, 0], [2, 1, 0], np.arange(3.0), (3, 3))
+    yield case("int32 indices", rows, columns, one_to_five, (4, 4), index="i4")
+    yield case("one edge, many times", [1] * 9, [2] * 9, np.arange(9.0), (3, 3))
+    yield case("full", [0, 0, 1, 1], [0, 1, 0, 1], np.arange(4.0), (2, 2))
+    yield case("integers", rows, columns, np.arange(5) - 2**62, (4, 4))
     yield case("nan", [1, 0], [0, 1], np.array([np.nan, 1.0]), (2, 2))
     yield case(
         "random",
@@ -162,18 +192,60 @@ def _copies(adapter: Any) -> Iterator[tuple[str, str]]:
         yield "copy=False refuses a conversion", "converted all the same"
 
 
+def _misnamed(adapter: Any, case: _Case) -> str:
+    """Return how components contradict ``native_format``, an empty string if not."""
+    coo = str(adapter.native_format) == "coo"
+    wanted = {"indices_0" if coo else "pointers_to_1", "indices_1"}
+    wanted |= set() if case.values is None else {"values"}
+    found = set(adapter.components())
+    if found != wanted:
+        return f"{sorted(found)} under native_format {adapter.native_format}"
+    sizes = {len(adapter.components()[name]) for name in wanted - {"pointers_to_1"}}
+    return "" if sizes == {len(case.rows)} else f"have {sorted(sizes)} entries"
+
+
+def _around(case: _Case, factory: Callable[..., Any]) -> str:
+    """Return what is lost on the way COO, CSR, CSC, COO, each by a new adapter."""
+    np = library("numpy")
+    rows, columns, values = case.rows, case.columns, case.values
+    ids = np.arange(len(rows))
+    for wanted in (SparseFormat.CSR, SparseFormat.CSC, SparseFormat.COO):
+        adapter = factory(rows, columns, values, case.shape)
+        found = getattr(adapter, f"to_{wanted}")()
+        if found.edge_ids is None:
+            return "edge_ids are missing"
+        rows, columns = _coordinates(found, wanted)
+        values, ids = found.values, ids[np.asarray(found.edge_ids)]
+    layout = SparseLayout(
+        format=SparseFormat.COO,
+        shape=case.shape,
+        rows=rows,
+        columns=columns,
+        values=values,
+        edge_ids=ids,
+    )
+    return _content(case, layout, SparseFormat.COO)
+
+
 def _one(case: _Case, factory: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     parts = [case.rows, case.columns]
     if case.values is not None:
         parts.append(case.values)
     before = [part.tobytes() for part in parts]
     adapter = factory(case.rows, case.columns, case.values, case.shape)
-    for wanted in SparseFormat:
+    for wanted in case.formats:
         found = getattr(adapter, f"to_{wanted}")()
         yield f"to_{wanted}", _content(case, found, wanted)
+        again = getattr(adapter, f"to_{wanted}")()
+        yield f"to_{wanted} again", _content(case, again, wanted)
+    if SparseFormat.CSC in case.formats:
+        yield "around by CSR and CSC", _around(case, factory)
     native = str(adapter.native_format)
     known = {str(member) for member in SparseFormat}
     yield "native_format", "" if native in known else f"is {native!r}"
+    if hasattr(adapter, "components"):
+        wrong = _misnamed(adapter, case)
+        yield "components", wrong
     shape = tuple(adapter.shape)
     yield "shape", "" if shape == case.shape else f"is {shape}"
     copied = pickle.loads(pickle.dumps(adapter))  # noqa: S301 - our own bytes
@@ -201,8 +273,10 @@ def _one(case: _Case, factory: Callable[..., Any]) -> Iterator[tuple[str, str]]:
 
 def check_sparse_adapter(
     factory: Callable[..., SparseGraphTensorAdapter],
+    *,
+    far_indices: bool = False,
 ) -> tuple[str, ...]:
-    """Check an adapter on twenty graphs, seven to ten rules each.
+    """Check an adapter on twenty-five graphs, ten to fifteen rules each.
 
     The conversions must return objects with the fields of `SparseLayout`. Duplicate
     policies, ``copy=`` and transposition are checked where the adapter has them.
@@ -210,6 +284,8 @@ def check_sparse_adapter(
     Args:
         factory: Called as ``factory(rows, columns, values, shape)`` with NumPy
             arrays in edge order (values may be None); returns the adapter.
+        far_indices: Also hand over a column past 2**31, which an adapter that counts
+            columns when it is made would need 16 GB for.
 
     Returns:
         The names of the checks that passed.
@@ -221,12 +297,12 @@ def check_sparse_adapter(
     Example:
         >>> def factory(rows, columns, values, shape):
         ...     return ArraySparseAdapter.from_coo(rows, columns, values, shape=shape)
-        >>> len(check_sparse_adapter(factory)) > 150
+        >>> len(check_sparse_adapter(factory)) > 250
         True
     """
     passed: list[str] = []
     broken: list[str] = []
-    for case in _cases():
+    for case in [*_cases(), *([_far()] if far_indices else [])]:
         try:
             for rule, wrong in _one(case, factory):
                 name = f"{case.name}: {rule}"
