@@ -327,6 +327,11 @@ def test_a_snapshot_reads_back_and_shows_changes(
         "schema = 1\n[[package]]\nname = 'x'\nexpression = 'Nope'",
         "schema = 1\n[[package]]\nname = 'x'\nbundled = [['a']]",
         "schema = 1\npackage = 1",
+        "schema = 1\npackage = [1]",
+        "schema = 1\n[[package]]\nname = 3",
+        "schema = 1\n[[package]]\nname = ''",
+        "schema = 1\n[[package]]\nname = 'x'\nbundled = [['a', 'b', '(']]",
+        "schema = 1\n[[package]]\nname = 'x'\n[[package]]\nname = 'X'",
     ],
 )
 def test_a_broken_snapshot_is_refused_by_line(tmp_path: Path, text: str) -> None:

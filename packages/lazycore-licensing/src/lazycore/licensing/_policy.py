@@ -266,7 +266,7 @@ class _Reader:
                     0,
                     key,
                 )
-            if value not in by_slug:
+            if not isinstance(value, str) or value not in by_slug:
                 raise self.fault(
                     f"{key}: no class {value!r}: use one of {', '.join(by_slug)}",
                     "classes",

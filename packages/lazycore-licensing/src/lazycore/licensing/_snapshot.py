@@ -86,35 +86,62 @@ def read_snapshot(path: str | os.PathLike[str]) -> dict[str, LicenseFinding]:
         raise file.fault("write each package as [[package]]", key="package")
     found = {}
     for index, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise file.fault("write each package as [[package]]", key="package")
         file.check_keys(row, _KEYS, table="package", index=index)
         try:
             finding = _finding(row)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError) as error:
             raise file.fault(
                 f"broken package: {error}", table="package", index=index
             ) from error
-        found[normalize_name(finding.name)] = finding
+        name = normalize_name(finding.name)
+        if name in found:
+            raise file.fault(f"{name} is listed twice", table="package", index=index)
+        found[name] = finding
     return found
 
 
 def _finding(row: dict[str, Any]) -> LicenseFinding:
-    expression = row.get("expression")
-    if expression is not None and normalize(expression) is None:
-        message = f"{expression!r} is no expression"
-        raise ValueError(message)
+    stated = _text(row, "expression", None)
     return LicenseFinding(
-        name=row["name"],
-        version=row.get("version", ""),
-        expression=expression,
-        source=row.get("source", "none"),
+        name=_text(row, "name") or "",
+        version=_text(row, "version", "") or "",
+        expression=None if stated is None else _expression(stated),
+        source=_text(row, "source", "none") or "none",
         confidence=Confidence(row.get("confidence", "guess")),
-        text_sha256=row.get("text-sha256"),
-        conflicts=tuple(row.get("conflicts", ())),
+        text_sha256=_text(row, "text-sha256", None),
+        conflicts=_texts(row.get("conflicts", [])),
         bundled=tuple(
-            BundledLicense(path=path, reason=reason, expression=stated)
-            for path, reason, stated in row.get("bundled", ())
+            BundledLicense(path=path, reason=reason, expression=_expression(part))
+            for path, reason, part in map(_texts, row.get("bundled", []))
         ),
     )
+
+
+def _expression(text: str) -> str:
+    found = normalize(text)
+    if found is None:
+        message = f"{text[:80]!r} is no expression"
+        raise ValueError(message)
+    return str(found)
+
+
+def _text(row: dict[str, Any], key: str, *default: str | None) -> str | None:
+    value = row.get(key, *default)
+    if value is None and default == (None,):
+        return None
+    if not isinstance(value, str) or (not default and not value):
+        message = f"{key} must be a text"
+        raise TypeError(message)
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        message = f"a list of texts is wanted, not {str(value)[:60]}"
+        raise TypeError(message)
+    return tuple(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
