@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,8 @@ def test_tools_in_threads_are_all_counted(make_recorded: Callable[..., Any]) -> 
             tool()
 
     with t.agent_span("busy"):
-        threads = [threading.Thread(target=t.run_in_context(work)) for _ in range(4)]
+        contexts = [contextvars.copy_context() for _ in range(4)]
+        threads = [threading.Thread(target=c.run, args=(work,)) for c in contexts]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -143,7 +143,7 @@ def test_a_carrier_left_in_a_copied_context_is_no_error(recorded: Any) -> None:
     import contextvars
 
     def leave_in_a_copy() -> None:
-        attached = t.attach_carrier({"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"})
+        attached = attach_carrier({"traceparent": f"00-{'1' * 32}-{'2' * 16}-01"})
         attached.__enter__()
         contextvars.copy_context().run(attached.__exit__, None, None, None)
 

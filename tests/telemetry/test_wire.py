@@ -20,6 +20,9 @@ SDK = "opentelemetry-sdk is not installed"
 HTTP = "opentelemetry-exporter-otlp-proto-http is not installed"
 GRPC = "opentelemetry-exporter-otlp-proto-grpc is not installed"
 
+# The exporters and the protocol, not Python.
+pytestmark = pytest.mark.once
+
 
 def free_port() -> int:
     with socket.socket() as listener:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,9 @@ from lazycore.telemetry._fit import fit
 from lazycore.telemetry._taxonomy import owasp_ids
 from lazycore.telemetry._text import METADATA_CHARS, as_text, clean, metadata
 from lazycore.telemetry._values import as_int, dumps, normalise
+
+# Texts, JSON and numbers are the same on every Python.
+pytestmark = pytest.mark.once
 
 texts = st.text(st.characters(codec=None, min_codepoint=0, max_codepoint=0x10FFFF))
 json_like: Any = st.recursive(
