@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lazycore.licensing._policy import Policy
     from lazycore.licensing._sources import Package
 
-EXIT_USAGE: Final = 2
 SNAPSHOT: Final = "licences.lock"
 
 

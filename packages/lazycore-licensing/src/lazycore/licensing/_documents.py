@@ -13,7 +13,6 @@ from lazycore.licensing._expression import normalize
 from lazycore.licensing._findings import Confidence, Evidence, LicenseFinding
 from lazycore.licensing._names import from_names
 from lazycore.licensing._policy import normalize_name
-from lazycore.licensing._resolve import resolve
 from lazycore.licensing._sources import Package, metadata_folders
 
 if TYPE_CHECKING:
@@ -148,6 +147,8 @@ def read_conda(path: str | os.PathLike[str]) -> list[Package]:
 
 
 def _beside(root: Path, recorded: set[str]) -> Iterator[Package]:
+    from lazycore.licensing._resolve import resolve
+
     owned = {file.rpartition("/")[0] for file in recorded}
     for folder in metadata_folders(root):
         if folder.relative_to(root).as_posix() not in owned:

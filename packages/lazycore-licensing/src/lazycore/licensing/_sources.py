@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from lazycore.licensing._errors import SourceError
 from lazycore.licensing._policy import normalize_name
-from lazycore.licensing._resolve import resolve
 
 if TYPE_CHECKING:
     import os
@@ -55,6 +54,8 @@ def read_environment(path: str | os.PathLike[str] | None = None) -> list[Package
         >>> "lazycore-licensing" in names
         True
     """
+    from lazycore.licensing._resolve import resolve  # not for locks
+
     found: dict[str, Package] = {}
     for entry in metadata_folders(path):
         finding = resolve(entry)
