@@ -32,6 +32,7 @@ from lazycore.sandbox._result import SandboxResult
 from lazycore.sandbox._select import backends
 
 if TYPE_CHECKING:
+    from lazycore.sandbox._executor import Order
     from lazycore.sandbox._preflight import CheckedPolicy
 
 BACKENDS = [backend.name for backend in backends()]
@@ -68,15 +69,8 @@ class PlainExecutor(BaseSandboxExecutor):
         return BackendReport(backend="plain", available=True, guarantees=everything)
 
     def _run(
-        self,
-        argv: tuple[str, ...],
-        checked: CheckedPolicy,
-        *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
+        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
     ) -> SandboxResult:
-        del input_bytes, reply_limit_bytes
         read, write = os.pipe()
         boot = (
             "import os,sys;fd=int(sys.argv[1]);os.dup2(fd,3);fd == 3 or os.close(fd);"
@@ -103,7 +97,7 @@ class PlainExecutor(BaseSandboxExecutor):
             stdout=stdout,
             stderr=stderr,
             reply=reply,
-            duration_s=time.monotonic() - started,
+            duration_s=time.monotonic() - order.started,
         )
 
 

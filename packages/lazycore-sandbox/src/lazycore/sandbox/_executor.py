@@ -109,13 +109,7 @@ class BaseSandboxExecutor(ABC):
 
     @abstractmethod
     def _run(
-        self,
-        argv: tuple[str, ...],
-        checked: CheckedPolicy,
-        *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
+        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
     ) -> SandboxResult:
         """Run `argv` confined; called with a policy that was checked and is pinned."""
 
@@ -152,16 +146,14 @@ class BaseSandboxExecutor(ABC):
         """
         started = time.monotonic()
         words = check_argv(argv)
-        data = check_run_options(input, reply_limit_bytes)
+        order = Order(
+            started=started,
+            input_bytes=check_run_options(input, reply_limit_bytes),
+            reply_limit_bytes=reply_limit_bytes,
+        )
         self._require(policy)
         with preflight(policy) as checked:
-            return self._run(
-                words,
-                checked,
-                input_bytes=data,
-                reply_limit_bytes=reply_limit_bytes,
-                started=started,
-            )
+            return self._run(words, checked, order)
 
     def run_callable(
         self,

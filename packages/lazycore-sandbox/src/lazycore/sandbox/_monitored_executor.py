@@ -13,6 +13,7 @@ from lazycore.sandbox._monitored import Target
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lazycore.sandbox._executor import Order
     from lazycore.sandbox._guarantees import Guarantee
     from lazycore.sandbox._limits import ResourceLimits
     from lazycore.sandbox._outcome import Outcome
@@ -34,10 +35,8 @@ class MonitoredExecutor(BaseSandboxExecutor):
         self,
         config: Mapping[str, object],
         policy: SandboxPolicy,
+        order: Order,
         *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
         pass_fds: Sequence[int] = (),
     ) -> Outcome:
         """Run the target that `config` describes, until it ends or this closes.
@@ -48,11 +47,13 @@ class MonitoredExecutor(BaseSandboxExecutor):
         """
         target = Target(
             output_bytes=policy.limits.output_bytes,
-            input_bytes=input_bytes,
-            reply_limit=reply_limit_bytes,
+            input_bytes=order.input_bytes,
+            reply_limit=order.reply_limit_bytes,
             pass_fds=pass_fds,
         )
-        deadline = None if policy.timeout_s is None else started + policy.timeout_s
+        deadline = None
+        if policy.timeout_s is not None:
+            deadline = order.started + policy.timeout_s
         with self._idle:
             if self._closed:
                 raise SandboxError("this executor is closed; make a new one")

@@ -22,6 +22,7 @@ from lazycore.sandbox._monitored_executor import MonitoredExecutor
 from lazycore.sandbox._outcome import Outcome, result_of, shell_end
 
 if TYPE_CHECKING:
+    from lazycore.sandbox._executor import Order
     from lazycore.sandbox._guarantees import BackendReport
     from lazycore.sandbox._preflight import CheckedPolicy
     from lazycore.sandbox._result import SandboxResult
@@ -93,13 +94,7 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
         return probe_bubblewrap(_UnprovenExecutor, os.geteuid())
 
     def _run(
-        self,
-        argv: tuple[str, ...],
-        checked: CheckedPolicy,
-        *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
+        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
     ) -> SandboxResult:
         policy = checked.policy
         program, reason = find_bubblewrap()
@@ -112,14 +107,14 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
                 "two, or use the linux-namespace backend"
             )
         with ExitStack() as stack:
-            plan = Plan(stack, checked, reply=reply_limit_bytes is not None)
-            stub = plan.stub(argv, has_input=bool(input_bytes))
+            plan = Plan(stack, checked, reply=order.reply_limit_bytes is not None)
+            stub = plan.stub(argv, has_input=bool(order.input_bytes))
             outcome = self.run_monitored(
                 {
                     "argv": [program, *plan.options(), "--", *stub],
                     "blobs": plan.blobs(),
                     "note": True,
-                    "empty_stdin": not input_bytes,
+                    "empty_stdin": not order.input_bytes,
                     "env": {},
                     "cwd": "/",
                     "scratch": None,
@@ -127,9 +122,7 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
                     "max_processes": None,
                 },
                 policy,
-                input_bytes=input_bytes,
-                reply_limit_bytes=reply_limit_bytes,
-                started=started,
+                order,
                 pass_fds=plan.fds,
             )
         refuse_failed_start(outcome, argv[0])
@@ -139,7 +132,7 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
             argv=argv,
             backend=self.name,
             held=self.probe().guarantees,
-            started=started,
+            started=order.started,
             end=shell_end,
         )
 

@@ -93,7 +93,7 @@ class NativeExecutor(BaseSandboxExecutor):
     ) -> Request:
         """Describe one run; the policy was checked and is pinned."""
 
-    def _go(
+    def _run(
         self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
     ) -> SandboxResult:
         kind = self.launch_kind(checked.policy)
@@ -122,22 +122,6 @@ class NativeExecutor(BaseSandboxExecutor):
             self, self._launcher, preflight(policy), preload=preload, path=path
         )
 
-    def _run(
-        self,
-        argv: tuple[str, ...],
-        checked: CheckedPolicy,
-        *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
-    ) -> SandboxResult:
-        order = Order(
-            input_bytes=input_bytes,
-            reply_limit_bytes=reply_limit_bytes,
-            started=started,
-        )
-        return self._go(argv, checked, order)
-
     def run_callable(
         self,
         fn: Callable[..., object],
@@ -155,7 +139,7 @@ class NativeExecutor(BaseSandboxExecutor):
         self._require(policy)
         order = Order(reply_limit_bytes=VALUE_LIMIT_BYTES, started=started, call=call)
         with preflight(policy) as checked:
-            result = self._go((call.name,), checked, order)
+            result = self._run((call.name,), checked, order)
         return finish(call, result)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lazycore.sandbox._errors import SandboxError
+from lazycore.sandbox._executor import Order
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._limits import ResourceLimits
 from lazycore.sandbox._linux import _calls
@@ -341,7 +342,5 @@ def _run_bare(
         return executor._run(  # noqa: SLF001 - a probe cannot require itself
             (interpreter(), "-I", "-S", "-B", "-c", script, *words),
             checked,
-            input_bytes=None,
-            reply_limit_bytes=None,
-            started=time.monotonic(),
+            Order(started=time.monotonic()),
         )

@@ -29,6 +29,7 @@ from lazycore.sandbox._outcome import Outcome, result_of
 from lazycore.sandbox._paths import is_within
 
 if TYPE_CHECKING:
+    from lazycore.sandbox._executor import Order
     from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy, PinnedPath
     from lazycore.sandbox._result import SandboxResult
@@ -69,13 +70,7 @@ class SeatbeltSandboxExecutor(MonitoredExecutor):
         return probe_seatbelt(_UnprovenExecutor, SANDBOX_EXEC)
 
     def _run(
-        self,
-        argv: tuple[str, ...],
-        checked: CheckedPolicy,
-        *,
-        input_bytes: bytes | None,
-        reply_limit_bytes: int | None,
-        started: float,
+        self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order
     ) -> SandboxResult:
         if _SYSTEM != "darwin":  # whatever the caller chose to do without
             raise SandboxBackendUnavailableError(self.probe().reason)
@@ -83,7 +78,9 @@ class SeatbeltSandboxExecutor(MonitoredExecutor):
         scratch = os.path.realpath(tempfile.mkdtemp(prefix="lazycore-"))
         try:
             grants = grants_of(checked, scratch)
-            env = environment(policy, scratch, reply=reply_limit_bytes is not None)
+            env = environment(
+                policy, scratch, reply=order.reply_limit_bytes is not None
+            )
             program = find_program(argv[0], grants, env["PATH"])
             outcome = self.run_monitored(
                 {
@@ -100,9 +97,7 @@ class SeatbeltSandboxExecutor(MonitoredExecutor):
                     "max_processes": policy.limits.processes,
                 },
                 policy,
-                input_bytes=input_bytes,
-                reply_limit_bytes=reply_limit_bytes,
-                started=started,
+                order,
             )
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -113,7 +108,7 @@ class SeatbeltSandboxExecutor(MonitoredExecutor):
             argv=argv,
             backend=self.name,
             held=self.probe().guarantees,
-            started=started,
+            started=order.started,
         )
 
 
