@@ -294,8 +294,11 @@ def test_closing_ends_what_still_runs_and_refuses_more() -> None:
     for thread in threads:
         thread.join(20)
     assert [type(error) for error in raised] == [SandboxLostError] * 2
-    with pytest.raises(SandboxError, match="closed"):
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(SandboxError, match="closed") as refused:
         executor.run_command(["true"], SandboxPolicy())
+    # Whoever keeps the error keeps no descriptor.
+    assert len(os.listdir("/proc/self/fd")) == before, refused
 
 
 @pytest.mark.parametrize("end", ["timeout", "kill"])

@@ -45,18 +45,18 @@ class MonitoredExecutor(BaseSandboxExecutor):
             SandboxError: This executor is closed.
             SandboxLostError: It was closed, or the monitor killed, meanwhile.
         """
-        target = Target(
-            output_bytes=policy.limits.output_bytes,
-            input_bytes=order.input_bytes,
-            reply_limit=order.reply_limit_bytes,
-            pass_fds=pass_fds,
-        )
         deadline = None
         if policy.timeout_s is not None:
             deadline = order.started + policy.timeout_s
         with self._idle:
             if self._closed:
                 raise SandboxError("this executor is closed; make a new one")
+            target = Target(
+                output_bytes=policy.limits.output_bytes,
+                input_bytes=order.input_bytes,
+                reply_limit=order.reply_limit_bytes,
+                pass_fds=pass_fds,
+            )
             self._running.add(target)
         try:
             limits = {"limits": _kernel_limits(policy.limits)}
