@@ -301,6 +301,38 @@ def test_closing_ends_what_still_runs_and_refuses_more() -> None:
     assert len(os.listdir("/proc/self/fd")) == before, refused
 
 
+@pytest.mark.usefixtures("bubblewrap")
+def test_a_forked_copy_of_the_caller_ends_no_run_by_closing(folder: Path) -> None:
+    script = f"""
+import os, threading, time
+from lazycore.sandbox import *
+executor = BubblewrapSandboxExecutor(allow_degraded=frozenset(Guarantee))
+argv = ["sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.01; done; echo whole"]
+policy = SandboxPolicy(allowed_write_paths=[{str(folder)!r}], cwd={str(folder)!r})
+run = threading.Thread(
+    target=lambda: print(executor.run_command(argv, policy).stdout_text))
+run.start()
+while not os.path.exists("up"):
+    time.sleep(0.01)
+copy = os.fork()
+if not copy:
+    executor.close()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]), flush=True)
+open("go", "w").close()
+run.join()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
+    assert done.stdout.split() == ["7", "whole"], done.stderr
+
+
 @pytest.mark.parametrize("end", ["timeout", "kill"])
 @pytest.mark.usefixtures("bubblewrap")
 def test_a_forked_copy_of_the_caller_keeps_no_run_alive(end: str) -> None:

@@ -54,6 +54,7 @@ class Target:
         self._reply_truncated = False
         self._report = bytearray()
         self._pump = selectors.DefaultSelector()
+        self.owner = os.getpid()
         self._lock = threading.Lock()
         self._control = -1
         self._aborted = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,10 @@ class MonitoredExecutor(BaseSandboxExecutor):
         """Kill what still runs and refuse further runs."""
         with self._idle:
             self._closed = True
+            # A forked copy of the caller has copies of its runs, and no say in them.
+            self._running = {
+                target for target in self._running if target.owner == os.getpid()
+            }
             for target in self._running:
                 target.abort()
             self._idle.wait_for(lambda: not self._running, _CLOSE_GRACE_S)
