@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,10 +18,10 @@ pytest.importorskip("distributed", reason="distributed is not installed")
 
 from lazycore.experiments import ArtifactError, load_run, run_study, verify_run
 from lazycore.experiments._engine_dask import DaskEngine
+from lazycore.experiments._journal import read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lazycore.experiments import StudyLock
 
@@ -149,6 +152,101 @@ def test_a_killed_dask_worker_costs_no_cell_and_changes_no_result(
     assert there.provenance["engine"] == "dask"
     assert verify_run(there.path).findings == ()
     assert load_run(there.path).sessions == 1
+
+
+COORDINATOR = """\
+import dataclasses, sys
+from pathlib import Path
+from lazycore.experiments import DaskEngine, StudyLock, run_study
+lock = dataclasses.replace(StudyLock.read(Path(sys.argv[1])), source=Path(sys.argv[2]))
+run_study(lock, sys.argv[3], engine=DaskEngine(sys.argv[4]))
+"""
+BODY = """\
+import time; time.sleep(0.05)
+return {'score': request.stream(request.unit).random()}
+"""
+RETRIES = "[retries]\nattempts = 9\nclasses = ['infrastructure', 'crash', 'protocol']"
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes below one, all levels; any thread may have made them."""
+    found: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, path.read_text().split())
+        except OSError:
+            continue
+    return [one for child in found for one in (child, *children(child))]
+
+
+def kill(pid: int) -> int:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return 0
+    return 1
+
+
+def cells(run: Path) -> list[str]:
+    path = run / "journal.jsonl"
+    if not path.exists():
+        return []
+    records = read_journal(path, torn_tail=True)
+    return [record.body["cell"] for record in records if record.type == "cell"]
+
+
+def test_random_kills_on_a_cluster_lose_and_double_nothing(
+    cluster: Cluster, write_study: Write, make_lock: Make, tmp_path: Path
+) -> None:
+    points = int(os.environ.get("LAZYCORE_KILL_POINTS", "24")) // 4
+    choose = random.Random("kill points dask")
+    units = [f"u{index:02}" for index in range(60)]
+    lock = make_lock(write_study(BODY, units=units, mode="fork", extra=RETRIES))
+    expected = run_study(lock, tmp_path / "whole").results_digest
+    saved = tmp_path / "saved.lock.json"
+    saved.write_bytes(lock.data)
+    hits: Counter[str] = Counter()
+    rounds = 0
+    while hits.total() < points:
+        run = tmp_path / f"run{rounds}"
+        rounds += 1
+        known: list[str] = []
+        words = [str(saved), str(tmp_path / "study"), str(run), cluster.address]
+        while True:
+            process = subprocess.Popen(
+                [sys.executable, "-c", COORDINATOR, *words],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            with process:
+                time.sleep(choose.uniform(2.0, 6.0))
+                while hits.total() < points and process.poll() is None:
+                    kinds = ["coordinator", "dask worker", *["sandbox"] * 3]
+                    what = choose.choice(kinds)
+                    worker = choose.choice(cluster.workers)
+                    if what == "coordinator":
+                        hits[what] += kill(process.pid)
+                        break
+                    if what == "dask worker":
+                        hits[what] += kill(worker.pid)
+                        worker.wait()
+                        cluster.workers.remove(worker)
+                        cluster.add_worker()
+                    elif below := children(worker.pid):
+                        hits[what] += kill(choose.choice(below))
+                    time.sleep(choose.uniform(0.2, 1.5))
+            now = cells(run)
+            assert len(set(now)) == len(now), "a cell is doubled"
+            assert now[: len(known)] == known, "a finished cell was lost"
+            known = now
+            if process.returncode == 0:
+                break
+        record = load_run(run)
+        assert record.complete
+        assert record.failed_cells == 0
+        assert record.results_digest == expected
+        assert verify_run(run).findings == ()
+    print(f"dask: {dict(hits)} in {rounds} runs")
 
 
 def test_a_host_that_differs_from_the_lock_is_refused(
