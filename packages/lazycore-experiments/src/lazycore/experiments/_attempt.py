@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from lazycore.experiments._bytecode import bytecode_folder
 from lazycore.experiments._canonical import canonical, parse
 from lazycore.experiments._classify import classify, no_result
 from lazycore.experiments._errors import CanonicalError, ProtocolError
@@ -79,12 +80,17 @@ class Workers:
         self._metrics = frozenset(metric.name for metric in lock.study.metrics)
         names = {name for arm in lock.study.arms for name in arm.environment}
         self.redactor = Redactor({name: environment[name] for name in names})
+        self._caches = bytecode_folder(lock, snapshot, executor)
         self.policies = {
-            arm.name: worker_policy(lock, snapshot, arm, environment)
+            arm.name: worker_policy(
+                lock, snapshot, arm, environment, caches=self._caches
+            )
             for arm in lock.study.arms
         }
         keep = _KEEPERS.get(lock.study.mode)
-        self._keeper = keep(lock, snapshot, executor, environment) if keep else None
+        self._keeper = (
+            keep(lock, snapshot, executor, environment, self._caches) if keep else None
+        )
         self._closed = False
 
     def run(self, cell: Cell) -> CellOutcome:
@@ -194,7 +200,7 @@ class Workers:
 
     def _fresh(self, arm: Arm, data: bytes) -> RawAttempt:
         result = self._executor.run_command(
-            fresh_command(self._lock, self._snapshot, arm),
+            fresh_command(self._lock, self._snapshot, arm, self._caches),
             self.policies[arm.name],
             input=data,
             reply_limit_bytes=self._lock.study.limits.response_bytes,

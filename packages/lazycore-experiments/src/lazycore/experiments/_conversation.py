@@ -49,6 +49,7 @@ class Conversation:
         arm: Whose worker it is.
         executor: The sandbox backend.
         environment: Where passed variables get their values.
+        caches: The folder of the bytecode that workers run.
     """
 
     def __init__(
@@ -56,13 +57,15 @@ class Conversation:
         lock: StudyLock,
         snapshot: Path,
         arm: Arm,
+        *,
         executor: BaseSandboxExecutor,
         environment: Mapping[str, str],
+        caches: Path,
     ) -> None:
         from lazycore.sandbox import SandboxSession
 
         self._limits = lock.study.limits
-        self._command = fresh_command(lock, snapshot, arm)
+        self._command = fresh_command(lock, snapshot, arm, caches)
         self._folder = Path(mkdtemp(prefix="lazycore-session-")).resolve()
         self._pipes: list[int] = []
         self._said = b""
@@ -87,6 +90,7 @@ class Conversation:
                     REPLIES_VARIABLE: str(names[1]),
                 },
                 channel=self._folder,
+                caches=caches,
             )
             # A session, because it is what can be ended while others run.
             self._session = SandboxSession(policy, executor=executor)

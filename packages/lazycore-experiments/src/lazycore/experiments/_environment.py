@@ -2,7 +2,8 @@
 
 A RECORD file says what a wheel installed, not what lies there now. So every file
 is read: those a distribution owns under its name, all others under ``unowned``.
-Bytecode caches are left out; they are made from the sources that are hashed.
+Bytecode caches are left out: no worker reads them, its own are made from the
+sources that are hashed.
 """
 
 from __future__ import annotations

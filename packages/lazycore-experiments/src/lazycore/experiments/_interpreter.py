@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _MAPS = "import sys; sys.stdout.write(open('/proc/self/maps').read())"
-_SKIPPED = {"__pycache__", "site-packages", "dist-packages", "test", "tests"}
+_SKIPPED = {"__pycache__", "site-packages", "dist-packages"}
 
 
 def find_interpreter(arm: Arm) -> Path | None:
@@ -87,7 +87,7 @@ def pin_closure(executable: str) -> list[list[str]]:
 def pin_standard_library() -> str:
     """Return one digest over every source and extension of the standard library.
 
-    Bytecode caches and the library's own tests are left out.
+    Bytecode caches are left out: no worker reads them.
     """
     root = Path(os.__file__).parent
     rows: list[list[str]] = []

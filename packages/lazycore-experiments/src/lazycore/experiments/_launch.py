@@ -85,6 +85,7 @@ def worker_policy(
     *,
     host_environment: Mapping[str, str] | None = None,
     channel: Path | None = None,
+    caches: Path | None = None,
 ) -> SandboxPolicy:
     """Return what an arm's worker may do: read its snapshot, answer, nothing else.
 
@@ -96,6 +97,7 @@ def worker_policy(
         host_environment: Variables the host adds on its own account.
         channel: A folder with the pipes of a process that answers many requests. It
             has no deadline of its own: the host holds one for each request.
+        caches: The folder of the bytecode that it runs.
     """
     from lazycore.sandbox import ResourceLimits, SandboxPolicy
 
@@ -103,7 +105,9 @@ def worker_policy(
     defaults = ResourceLimits()
     passed = {name: environment[name] for name in arm.environment}
     return SandboxPolicy(
-        allowed_read_paths=(str(snapshot), *map(str, sdk_root())),
+        allowed_read_paths=tuple(
+            map(str, (snapshot, *sdk_root(), *([caches] if caches else [])))
+        ),
         allowed_write_paths=() if channel is None else (str(channel),),
         env={**FIXED_ENVIRONMENT, **passed, **(host_environment or {})},
         cwd=str(snapshot),
@@ -124,7 +128,7 @@ def worker_policies(
     return [worker_policy(lock, snapshot, arm, environment) for arm in lock.study.arms]
 
 
-def fresh_command(lock: StudyLock, snapshot: Path, arm: Arm) -> list[str]:
+def fresh_command(lock: StudyLock, snapshot: Path, arm: Arm, caches: Path) -> list[str]:
     """Return the argument list of a fresh worker process.
 
     A worker in another language is run by its own pinned program; there the
@@ -140,8 +144,7 @@ def fresh_command(lock: StudyLock, snapshot: Path, arm: Arm) -> list[str]:
         "-s",
         "-S",
         "-B",
-        "-X",
-        "utf8",
+        *("-X", "utf8", "-X", f"pycache_prefix={caches}"),
         "-c",
         LAUNCHER,
         lock.entrypoint_sha256(arm.name),

@@ -45,6 +45,7 @@ class SessionWorkers:
         snapshot: The read-only copy workers run from.
         executor: The sandbox backend.
         environment: Where passed variables get their values.
+        caches: The folder of the bytecode that workers run.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class SessionWorkers:
         snapshot: Path,
         executor: BaseSandboxExecutor,
         environment: Mapping[str, str],
+        caches: Path,
     ) -> None:
         self._lock = lock
         self._snapshot = snapshot
         self._executor = executor
         self._environment = environment
+        self._caches = caches
         # By thread and arm: no two arms, and no two slots, share a process.
         self._running: dict[tuple[threading.Thread, str], Conversation] = {}
         self._guard = threading.Lock()
@@ -111,7 +114,12 @@ class SessionWorkers:
         self._starts.require_hope(arm.name)
         try:
             talk = Conversation(
-                self._lock, self._snapshot, arm, self._executor, self._environment
+                self._lock,
+                self._snapshot,
+                arm,
+                executor=self._executor,
+                environment=self._environment,
+                caches=self._caches,
             )
         except SandboxError as error:
             self._starts.late(arm.name, error)

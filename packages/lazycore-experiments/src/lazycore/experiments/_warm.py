@@ -50,6 +50,8 @@ def _load(order: str) -> None:
     _worker._registered = found  # noqa: SLF001 - the other half of the SDK
     main = ModuleType("__main__")
     main.__file__ = plan["entrypoint"]
+    # From here on nothing is taken from a __pycache__ that the lock does not pin.
+    sys.pycache_prefix = plan["caches"]
     previous, sys.modules["__main__"] = sys.modules["__main__"], main
     sys.argv = [plan["entrypoint"], *plan["arguments"]]
     try:

@@ -44,6 +44,7 @@ class WarmServers:
         snapshot: The read-only copy workers run from.
         executor: The sandbox backend.
         environment: Where passed variables get their values.
+        caches: The folder of the bytecode that workers run.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class WarmServers:
         snapshot: Path,
         executor: BaseSandboxExecutor,
         environment: Mapping[str, str],
+        caches: Path,
     ) -> None:
         self._lock = lock
         self._snapshot = snapshot
         self._executor = executor
         self._environment = environment
+        self._caches = caches
         self._local = threading.local()
         self._slots: list[_Slot] = []
         self._guard = threading.Lock()
@@ -117,6 +120,7 @@ class WarmServers:
             "entrypoint": str(self._snapshot / arm.entrypoint),
             "sha256": self._lock.entrypoint_sha256(arm.name),
             "arguments": list(arm.arguments),
+            "caches": str(self._caches),
         }
         warm = worker_policy(
             self._lock,
@@ -124,6 +128,7 @@ class WarmServers:
             arm,
             self._environment,
             host_environment={_warm.VARIABLE: json.dumps(order)},
+            caches=self._caches,
         )
         try:
             session = SandboxSession(
