@@ -5,9 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
-import hashlib
 import json
-import marshal
 import os
 import socket
 import subprocess
@@ -27,12 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DEATH_GRACE_S = 20.0
-_MAX_BASE_BYTES = 1 << 16
 
 _BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]);"
     "from lazycore.sandbox._linux._launcher import main;"
-    "main(int(sys.argv[2]),int(sys.argv[3]),int(sys.argv[4]))"
+    "main(int(sys.argv[2]),int(sys.argv[3]))"
 )
 
 
@@ -46,17 +43,6 @@ class _Owned:
         self.control = control
         self.pid = os.getpid()
         self.calls_loaded = False
-        self._base = b""
-        self._last = b""
-
-    def wants_base(self, key: bytes) -> bool:
-        """Tell whether to send a base: the first, or one that came twice in a row."""
-        repeated = not self._base or key == self._last
-        self._last = key
-        if key == self._base or not repeated:
-            return False
-        self._base = key
-        return True
 
     def release(self) -> None:
         """Tell the launcher to end all and wait for it."""
@@ -77,14 +63,9 @@ class _Owned:
 
 
 class LauncherHandle:
-    """A launcher that is started when first needed and replaced when it died.
+    """A launcher that is started when first needed and replaced when it died."""
 
-    Args:
-        prepared: How many sets of namespaces it keeps ready while idle.
-    """
-
-    def __init__(self, *, prepared: int) -> None:
-        self._prepared = prepared
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owned: _Owned | None = None
         self._identity: tuple[int, int] = (0, 0)
@@ -97,7 +78,6 @@ class LauncherHandle:
         submit: Callable[[socket.socket], None],
         *,
         calls: bool = False,
-        base: dict[str, object] | None = None,
     ) -> tuple[socket.socket, int]:
         """Ask for one child. Return the socket to it and its pidfd.
 
@@ -106,14 +86,7 @@ class LauncherHandle:
             submit: Sends the request; called as soon as the child may read it, and
                 again when a launcher has to be replaced.
             calls: Whether it must be able to make Python calls.
-            base: What the child's root has in common with the runs before; the
-                launcher prepares the next children with it.
         """
-        packed = b"" if base is None else marshal.dumps(base)
-        key = b""
-        # A control message is read in one piece; a base of that size is not kept.
-        if 0 < len(packed) <= _MAX_BASE_BYTES:
-            key = hashlib.blake2b(kind + packed, digest_size=16).digest()
         for attempt in (1, 2):
             owned, control = self._running()
             ours, theirs = socket.socketpair()
@@ -121,11 +94,9 @@ class LauncherHandle:
                 if calls and not owned.calls_loaded:
                     control.send(b"C")
                     owned.calls_loaded = True
-                if key and owned.wants_base(key):
-                    control.send(b"B" + kind + key + packed)
                 rights = array.array("i", [theirs.fileno()])
                 control.sendmsg(
-                    [kind + key], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                    [kind], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
                 )
                 theirs.close()
                 submit(ours)
@@ -164,7 +135,7 @@ class LauncherHandle:
             ):
                 self._drop()
             if self._owned is None:
-                self._owned = _start(self._prepared)
+                self._owned = _start()
                 self._identity = identity
                 self._finalizer = weakref.finalize(self, self._owned.release)
             return self._owned, self._owned.control.dup()
@@ -198,7 +169,7 @@ def first_answer(sock: socket.socket) -> int:
     raise failure(json.loads(data)["error"])
 
 
-def _start(prepared: int) -> _Owned:
+def _start() -> _Owned:
     if not sys.executable:
         raise SandboxLaunchError(
             errno.ENOENT,
@@ -218,7 +189,6 @@ def _start(prepared: int) -> _Owned:
                 package,
                 str(theirs.fileno()),
                 str(caller),
-                str(prepared),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -152,6 +152,19 @@ def open_rules(described: Iterable[tuple[str, int, int, int]]) -> list[Rule]:
     return rules
 
 
+def are_current(
+    described: Iterable[tuple[str, int, int, int]], rules: Iterable[Rule]
+) -> bool:
+    """Tell whether the paths still lead to what `open_rules` opened for them."""
+    try:
+        return all(
+            os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
+            for (path, *_), (fd, _) in zip(described, rules, strict=True)
+        )
+    except OSError:
+        return False
+
+
 def scope_signals(*, abi: int) -> None:
     """Forbid this process and what it starts to signal anything outside of itself.
 

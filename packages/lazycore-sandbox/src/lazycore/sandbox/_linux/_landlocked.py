@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from lazycore.sandbox._linux import _calls
@@ -58,10 +59,6 @@ class LandlockSandboxExecutor(NativeExecutor):
 
     name: ClassVar[str] = "landlock"
 
-    @staticmethod
-    def _prepared() -> int:
-        return 2
-
     def launch_kind(self, policy: SandboxPolicy) -> bytes:
         """Ask for a child without namespaces of its own."""
         del policy
@@ -78,16 +75,7 @@ class LandlockSandboxExecutor(NativeExecutor):
         policy = checked.policy
         request = base_request(argv, policy, order, namespaces=False, scratch=scratch)
         info = os.stat(scratch)
-        rules: list[PathRule] = [
-            (scratch, WRITE | EXECUTE, info.st_dev, info.st_ino),
-            *((f"/dev/{name}", DEVICE, 0, 0) for name in _DEVICES),
-        ]
-        if policy.include_system:
-            binds, _ = split_links(checked.system)
-            rules += [(bind[1], READ | EXECUTE, 0, 0) for bind in binds]
-            rules += [
-                (path, READ_FILE, 0, 0) for path in _PROC_FILES if os.path.exists(path)
-            ]
+        rules: list[PathRule] = [(scratch, WRITE | EXECUTE, info.st_dev, info.st_ino)]
         for rights, group in (
             (READ | EXECUTE, checked.read),
             (WRITE | EXECUTE, checked.write),
@@ -95,12 +83,25 @@ class LandlockSandboxExecutor(NativeExecutor):
             rules += [(item.path, rights, item.device, item.inode) for item in group]
         request["watch"]["paths"].append(scratch)
         request.update(
-            prepare={"landlock_abi": _calls.landlock_abi()},
+            common_rules=_common(checked.system if policy.include_system else ()),
             rules=rules,
             landlock_abi=_calls.landlock_abi(),
             handle_tcp=not policy.allow_network,
         )
         return request
+
+
+@lru_cache(maxsize=16)
+def _common(system: tuple[str, ...]) -> list[PathRule]:
+    """Return the rules that do not depend on the policy's own paths."""
+    rules: list[PathRule] = [(f"/dev/{name}", DEVICE, 0, 0) for name in _DEVICES]
+    if system:
+        binds, _ = split_links(system)
+        rules += [(bind[1], READ | EXECUTE, 0, 0) for bind in binds]
+        rules += [
+            (path, READ_FILE, 0, 0) for path in _PROC_FILES if os.path.exists(path)
+        ]
+    return rules
 
 
 @contextmanager

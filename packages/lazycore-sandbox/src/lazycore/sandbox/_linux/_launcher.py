@@ -1,8 +1,8 @@
 """The launcher: a small process that makes confined children for its caller.
 
 It is single-threaded, imports little, starts with an empty environment, and dies with
-the process that started it, however that one ends. For each run it hands the caller's
-socket to a child in fresh namespaces, of which it keeps some prepared while idle.
+the process that started it, however that one ends. It hands the caller's
+socket for a run to a slot, or to a child that serves no other run.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from lazycore.sandbox._linux._children import (
     hung_up,
     receive_fd,
 )
+from lazycore.sandbox._linux._landlock_slot import LandlockSlot, guard
 from lazycore.sandbox._linux._meter import children_of
-from lazycore.sandbox._linux._ready_target import ReadyTarget
+from lazycore.sandbox._linux._namespace_slot import NamespaceSlot
 from lazycore.sandbox._linux._request import send_answer
 from lazycore.sandbox._linux._slots import Slots
 from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
-    from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._linux._slot import Limits
 
-_KEY_BYTES = 16
 _MESSAGE_BYTES = 1 << 17
 
 ISOLATED = b"N"
@@ -42,7 +42,7 @@ HOST_NETWORK = b"H"
 """All namespaces but the network's."""
 NO_NAMESPACES = b"L"
 """Landlock and seccomp only."""
-SLOTTED = {ISOLATED: b"n", HOST_NETWORK: b"h"}
+SLOTTED = {ISOLATED: b"n", HOST_NETWORK: b"h", NO_NAMESPACES: b"l"}
 """The same for a run in a slot; the limits of its processes follow."""
 _OF_SLOT = {slotted: kind for kind, slotted in SLOTTED.items()}
 
@@ -68,17 +68,11 @@ class Launcher:
     Args:
         control: Socket on which the caller asks for runs.
         caller: pidfd of the caller.
-        prepared: How many children to keep ready.
     """
 
-    def __init__(self, control: socket.socket, caller: int, prepared: int) -> None:
+    def __init__(self, control: socket.socket, caller: int) -> None:
         self._control = control
         self._caller = caller
-        self._wanted = prepared
-        self._base: Request | None = None
-        self._base_key = b""
-        self._kind = b""
-        self._ready: list[Child] = []
         self._busy: dict[int, Child] = {}
         self._slots = Slots(self._make_slot)
         self._children = _calls.signal_descriptor(signal.SIGCHLD)
@@ -94,49 +88,29 @@ class Launcher:
         poll.register(self._children, select.POLLIN)
         poll.register(self._mounts, select.POLLPRI)
         while True:
-            events = poll.poll(0 if self._may_prepare() else None)
-            if not events:
-                self._prepare()
-                continue
-            for fd, _ in events:
+            for fd, _ in poll.poll():
                 if fd == self._children:
                     os.read(self._children, 128 * 16)
                     self._reap()
                 elif fd == self._mounts:
                     # Also lets go of what the host wants to unmount.
                     self._slots.renew()
-                elif self._slots.hear(fd):
-                    continue
-                elif fd == self._caller or not self._serve():
+                elif fd == self._caller or (
+                    fd == self._control.fileno() and not self._serve()
+                ):
                     self._shut_down()
                     return
-
-    def _may_prepare(self) -> bool:
-        """Prepare only while nothing runs: making mounts slows a run that starts."""
-        return (
-            self._base is not None
-            and not self._busy
-            and len(self._ready) < self._wanted
-        )
-
-    def _prepare(self) -> None:
-        try:
-            self._ready.append(self._spawn(self._kind, self._base))
-        except OSError:
-            # The next run will meet the same refusal and report it.
-            self._wanted = 0
+                else:
+                    self._slots.hear(fd)
 
     def _serve(self) -> bool:
         message, fd = receive_fd(self._control, _MESSAGE_BYTES)
         if not message:
             return False
-        kind, key = message[:1], message[1:]
         if fd < 0:
-            if kind == b"B":
-                self._set_base(key)
-            else:
-                self._load_calls()
+            self._load_calls()
             return True
+        kind = message[:1]
         run = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
         try:
             if kind in _OF_SLOT:
@@ -144,7 +118,7 @@ class Launcher:
                     self._slots.renew()
                 self._slots.hand_over(message, run)
             else:
-                child = self._child_for(kind, key)
+                child = self._spawn(kind)
                 self._busy[child.pid] = child
                 child.hand_over(run)
         except OSError as error:
@@ -156,7 +130,7 @@ class Launcher:
 
     def _make_slot(self, key: bytes) -> Child:
         kind, limits = _OF_SLOT[key[:1]], marshal.loads(key[1:])  # noqa: S302 - the caller wrote it
-        child = self._spawn(kind, None, limits=limits)
+        child = self._spawn(kind, limits)
         self._busy[child.pid] = child
         return child
 
@@ -165,45 +139,18 @@ class Launcher:
         import lazycore.sandbox._child
         import lazycore.sandbox._linux._session_server  # noqa: F401 - for children
 
-        self._discard_ready()
-
-    def _set_base(self, message: bytes) -> None:
-        """Prepare the children to come with this root; the caller wrote it."""
-        self._kind, packed = message[:1], message[1:]
-        self._base_key = packed[:_KEY_BYTES]
-        self._base = marshal.loads(packed[_KEY_BYTES:])  # noqa: S302 - see above
-        self._discard_ready()
-
-    def _child_for(self, kind: bytes, key: bytes) -> Child:
-        if (kind, key) == (self._kind, self._base_key) and self._ready:
-            if not self._mounts_changed():
-                return self._ready.pop(0)
-            self._discard_ready()
-        return self._spawn(kind, None)
-
     def _mounts_changed(self) -> bool:
         poll = select.poll()
         poll.register(self._mounts, select.POLLPRI)
         return bool(poll.poll(0))
 
-    def _discard_ready(self) -> None:
-        while self._ready:
-            child = self._ready.pop()
-            self._busy[child.pid] = child
-            child.kill()
-
-    def _spawn(
-        self,
-        kind: bytes,
-        base: Request | None,
-        *,
-        limits: dict[str, int | None] | None = None,
-    ) -> Child:
+    def _spawn(self, kind: bytes, limits: Limits | None = None) -> Child:
+        """Make a child for one run, or with `limits` a slot."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         identity = (os.geteuid(), os.getegid())
         pid, pidfd = _calls.clone_with_pidfd(_FLAGS[kind])
         if not pid:
-            _child(theirs, kind, identity, base, limits)
+            _child(theirs, kind, identity, limits)
         theirs.close()
         return Child(pid, pidfd, ours)
 
@@ -223,31 +170,21 @@ class Launcher:
         if child is not None:
             self._slots.forget(child)
             child.close()
-            return
-        for ready in [item for item in self._ready if item.pid == pid]:
-            # It failed while waiting: do not spin on making more of them.
-            self._ready.remove(ready)
-            ready.close()
-            self._wanted = 0
 
     def _kill_strays(self) -> None:
         """Kill what a supervisor without a pid namespace left when it was killed.
 
         Their own children come here in turn: `main` made this process a subreaper.
         """
-        known = {child.pid for child in (*self._ready, *self._busy.values())}
+        known = {child.pid for child in self._busy.values()}
         for pid in children_of(os.getpid()):
             if pid not in known:
                 os.kill(pid, signal.SIGKILL)
 
     def _shut_down(self) -> None:
         """End every child and wait for the last one."""
-        for child in (*self._ready, *self._busy.values()):
+        for child in self._busy.values():
             child.channel.close()
-        for child in self._ready:
-            child.kill()
-            self._busy[child.pid] = child
-        self._ready.clear()
         while True:
             try:
                 pid, _ = os.waitpid(-1, 0)
@@ -261,8 +198,7 @@ def _child(
     channel: socket.socket,
     kind: bytes,
     identity: tuple[int, int],
-    base: Request | None,
-    limits: dict[str, int | None] | None,
+    limits: Limits | None,
 ) -> NoReturn:
     try:
         fd = os.dup(channel.fileno())
@@ -272,18 +208,16 @@ def _child(
         channel.detach()
         channel = socket.socket(fileno=CHANNEL_FD)
         if limits is not None:
-            _slot.serve(channel, identity, network=kind == ISOLATED, limits=limits)
+            if kind == NO_NAMESPACES:
+                guard(channel)
+            _slot.serve(channel, lambda: _make(channel, kind, identity, limits))
         failure = None
-        ready = None
         try:
             if kind != NO_NAMESPACES:
                 _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             if kind != NO_NAMESPACES:
                 enter_namespaces(identity, network=kind == ISOLATED)
-            if base:
-                _supervisor.become_reaper(base["landlock_abi"])
-                ready = ReadyTarget()
         except StageError as error:
             failure = error
         except OSError as error:
@@ -292,9 +226,21 @@ def _child(
         if not data or fd < 0 or hung_up(channel):
             os._exit(0)
         run = socket.socket(fileno=fd)
-        _supervisor.serve_one(run, channel, failure, ready=ready)
+        _supervisor.serve_one(run, channel, failure)
     finally:
         os._exit(0)
+
+
+def _make(
+    channel: socket.socket,
+    kind: bytes,
+    identity: tuple[int, int],
+    limits: Limits,
+) -> _slot.Slot:
+    if kind == NO_NAMESPACES:
+        return LandlockSlot(channel, limits)
+    network = kind == ISOLATED
+    return NamespaceSlot(channel, limits, identity=identity, network=network)
 
 
 def _leave_terminal() -> None:
@@ -316,7 +262,7 @@ def _leave_terminal() -> None:
         os.close(fd)
 
 
-def main(control_fd: int, caller_fd: int, prepared: int) -> None:
+def main(control_fd: int, caller_fd: int) -> None:
     """Run a launcher on inherited descriptors until its caller is gone."""
     import gc
 
@@ -330,4 +276,4 @@ def main(control_fd: int, caller_fd: int, prepared: int) -> None:
     _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
     os.set_inheritable(control_fd, False)  # noqa: FBT003 - the signature of os
     os.set_inheritable(caller_fd, False)  # noqa: FBT003 - the signature of os
-    Launcher(socket.socket(fileno=control_fd), caller_fd, prepared).run()
+    Launcher(socket.socket(fileno=control_fd), caller_fd).run()

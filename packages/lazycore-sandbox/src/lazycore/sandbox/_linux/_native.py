@@ -48,7 +48,7 @@ class NativeExecutor(BaseSandboxExecutor):
     def __init__(self, *, allow_degraded: Iterable[Guarantee] = frozenset()) -> None:
         super().__init__(allow_degraded=allow_degraded)
         self._held: frozenset[Guarantee] | None = None
-        self._launcher = LauncherHandle(prepared=self._prepared())
+        self._launcher = LauncherHandle()
 
     @classmethod
     def probe(cls) -> BackendReport:
@@ -70,10 +70,6 @@ class NativeExecutor(BaseSandboxExecutor):
         executor = cls()
         executor._held = frozenset()
         return executor
-
-    @staticmethod
-    def _prepared() -> int:
-        return 0
 
     @abstractmethod
     def launch_kind(self, policy: SandboxPolicy) -> bytes:
@@ -108,7 +104,6 @@ class NativeExecutor(BaseSandboxExecutor):
                     slot_kind(kind, request) or kind,
                     submit,
                     calls=calls,
-                    base=request.get("prepare"),
                 )
 
             return self.finish_run(request, checked.policy, order, open_run)
@@ -187,15 +182,15 @@ def slot_kind(kind: bytes, request: Request) -> bytes:
     limits = request["limits"] | {"processes": None}
     counted_by_user = (
         request["limits"]["processes"] is not None
-        and request.get("base", {}).get("pid_limit") is None
+        and request["base"]["pid_limit"] is None
     )
     files = limits["open_files"]
+    parts = ("common_rules", "rules", "binds")
     if (
-        kind not in SLOTTED
-        or request["call"] is not None
+        request["call"] is not None
         or counted_by_user
         or (files is not None and files < _SLOT_FILES)
-        or len(request["base"]["system"]) + len(request["binds"]) > _SLOT_STEPS
+        or sum(len(request.get(part, ())) for part in parts) > _SLOT_STEPS
     ):
         return b""
     return SLOTTED[kind] + marshal.dumps(limits)

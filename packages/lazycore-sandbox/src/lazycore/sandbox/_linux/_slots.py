@@ -61,10 +61,10 @@ class Slots:
         self.poll.register(fd, select.POLLIN)
         child.hand_over(run)
 
-    def hear(self, fd: int) -> bool:
-        """Take what a slot says; tell whether `fd` is one's channel at all."""
+    def hear(self, fd: int) -> None:
+        """Take what a slot says on its channel, if `fd` is still one's."""
         if fd not in self._by_channel:
-            return False
+            return
         key, child = self._by_channel[fd]
         try:
             said = child.channel.recv(1)
@@ -72,11 +72,10 @@ class Slots:
             said = b""
         if said != IDLE or fd in self._stale:
             self._retire(child)
-            return True
+            return
         self._idle.append((key, child))
         if len(self._idle) > _KEPT:
             self._retire(self._idle.pop(0)[1])
-        return True
 
     def _retire(self, child: Child) -> None:
         """Hang up, at which a slot ends; it is reaped like every child."""

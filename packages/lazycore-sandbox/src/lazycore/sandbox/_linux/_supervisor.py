@@ -24,7 +24,6 @@ from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._landlock import Rule
-    from lazycore.sandbox._linux._ready_target import ReadyTarget
 
 KILL = b"k"
 
@@ -34,8 +33,6 @@ def serve_one(
     channel: socket.socket,
     failure: StageError | None,
     rules: list[Rule] | None = None,
-    *,
-    ready: ReadyTarget | None = None,
 ) -> NoReturn:
     """Serve one request and end this process; never returns.
 
@@ -44,7 +41,6 @@ def serve_one(
         channel: Stays open as long as the launcher lives.
         failure: What already went wrong while the namespaces were prepared.
         rules: The Landlock rules when the view is built already.
-        ready: The target, forked ahead; this process scopes its signals already.
     """
     try:
         if failure is not None:
@@ -55,7 +51,7 @@ def serve_one(
         except (EOFError, OSError):
             os._exit(0)
         try:
-            if rules is None and ready is None:
+            if rules is None:
                 rules = build(request)
             if request["session"]:
                 from lazycore.sandbox._linux import _session_server
@@ -63,7 +59,7 @@ def serve_one(
                 _session_server.serve(sock, channel, request, rules or [])
             sock = _lifted(sock)
             supervisor = Supervisor(sock, _lifted(channel).detach(), request)
-            supervisor.run(fds, rules or [], ready)
+            supervisor.run(fds, rules or [])
         except BaseException as error:  # noqa: BLE001 - reported, then the process ends
             tell_failure(sock, error)
     finally:
@@ -87,7 +83,7 @@ def _fail(sock: socket.socket, stage: str, code: int, detail: str) -> None:
 def build(request: Request) -> list[Rule]:
     """Make the target's view of the file system; return its Landlock rules."""
     if not request["namespaces"]:
-        return _landlock.open_rules(request["rules"])
+        return _landlock.open_rules([*request["common_rules"], *request["rules"]])
     root = OwnRoot(request)
     root.enter()
     return root.rules
@@ -130,6 +126,9 @@ class Supervisor:
         life: Descriptor that hangs up when the process that made this one is gone.
         request: The run.
         proc: Where this pid namespace's processes are seen.
+
+    Attributes:
+        scoped: Without namespaces, whether `kill(-1)` is known to stay inside.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class Supervisor:
     ) -> None:
         self.sock = sock
         self._life = life
-        self._scoped = False
+        self.scoped = False
         self._request = request
         self._target = 0
         self._status: int | None = None
@@ -153,12 +152,11 @@ class Supervisor:
         self._meter = Meter(request["watch"], own_pids=request["namespaces"], proc=proc)
         self._ended = 0
 
-    def run(self, fds: list[int], rules: list[Rule], ready: ReadyTarget | None) -> None:
+    def run(self, fds: list[int], rules: list[Rule]) -> None:
         """Run the target to its end and send the final answer."""
         if not self._request["namespaces"]:
-            if ready is None:
-                become_reaper(self._request["landlock_abi"])
-            self._scoped = True
+            become_reaper(self._request["landlock_abi"])
+            self.scoped = True
         elif not self._request["input"]:
             _own_stdin(fds)
         self._meter.start()
@@ -166,16 +164,13 @@ class Supervisor:
         children = _above(_calls.signal_descriptor(signal.SIGCHLD))
         if self._request["namespaces"] and self._request["call"] is None:
             self.watch_over(_spawn.spawn(self._request, fds, rules), children)
+            self.report()
             return
-        if ready is not None:
-            self._target, status_read = ready.pid, ready.status
-            ready.begin(self._request, fds)
-        else:
-            status_read, status_write = os.pipe2(os.O_CLOEXEC)
-            self._target = os.fork()
-            if not self._target:
-                _target.become(self._request, fds, status_write, rules)
-            os.close(status_write)
+        status_read, status_write = os.pipe2(os.O_CLOEXEC)
+        self._target = os.fork()
+        if not self._target:
+            _target.become(self._request, fds, status_write, rules)
+        os.close(status_write)
         for fd in fds:
             os.close(fd)
         self._watch(children)
@@ -185,10 +180,10 @@ class Supervisor:
             stage, code, detail = (failure.decode("utf-8", "replace").split("\0"))[:3]
             _fail(self.sock, stage, int(code), detail)
             return
-        self._report()
+        self.report()
 
     def watch_over(self, target: int, children: int) -> None:
-        """Wait for a target that runs, end what it left, report.
+        """Wait for a target that runs, end what it left.
 
         Args:
             target: Its pid.
@@ -197,7 +192,6 @@ class Supervisor:
         self._target = target
         self._watch(children)
         self._end_all()
-        self._report()
 
     def start_meter(self, scratch: list[int]) -> None:
         """Note what the run finds, before the target starts.
@@ -208,7 +202,7 @@ class Supervisor:
         self._meter.scratch = [*scratch]
         self._meter.start()
 
-    def _report(self) -> None:
+    def report(self) -> None:
         """Say how the target ended; by now every process of the run is reaped."""
         send_answer(
             self.sock,
@@ -263,7 +257,7 @@ class Supervisor:
         if self._request["namespaces"]:
             if os.getpid() != 1:
                 raise StageError("pid namespace", errno.EINVAL)
-        elif not self._scoped:
+        elif not self.scoped:
             raise StageError("signal scope", errno.EINVAL)
         with contextlib.suppress(PermissionError, ProcessLookupError):
             # kill(2): every process but the caller that it may signal: in a pid

@@ -80,7 +80,7 @@ def confine(request: Request, rules: list[Rule]) -> None:
         if number not in {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    _restrict(request, rules)
+    restrict(request, rules)
     _calls.close_from(_STATUS_FD + 1)
     limit(request["limits"])
     _calls.install_filter(request["filter"])
@@ -89,7 +89,7 @@ def confine(request: Request, rules: list[Rule]) -> None:
 def confine_namespaced(request: Request, rules: list[Rule]) -> None:
     """Confine pid 1 of a namespace, whose target will inherit it all."""
     os.umask(0o022)
-    _restrict(request, rules)
+    restrict(request, rules)
     for fd, _ in rules:
         os.close(fd)
     limit(request["limits"])
@@ -97,7 +97,8 @@ def confine_namespaced(request: Request, rules: list[Rule]) -> None:
     _calls.install_filter(request["filter"])
 
 
-def _restrict(request: Request, rules: list[Rule]) -> None:
+def restrict(request: Request, rules: list[Rule]) -> None:
+    """Go where the target starts and give up files and capabilities for good."""
     change_directory(request["cwd"])
     _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
     if request["namespaces"]:
