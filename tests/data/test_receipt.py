@@ -238,3 +238,51 @@ def test_views_come_back_and_are_counted(
     restored = receipt.restore(polars)["c"].array.__arrow_array__()
     assert (restored.type, restored.to_pylist()) == (views.type, views.to_pylist())
     assert receipt.report.columns["c"].shared > 0
+
+
+HIDDEN: dict[str, Callable[[], Any]] = {
+    "list of categories": lambda: pa.ListArray.from_arrays(
+        pa.array(range(ROWS + 1), pa.int32()), words()
+    ),
+    "struct of categories": lambda: pa.StructArray.from_arrays([words()], ["x"]),
+    "map": lambda: pa.array(
+        [[(str(k), k)] for k in range(ROWS)], pa.map_(pa.string(), pa.int64())
+    ),
+}
+
+
+def words() -> Any:
+    return pa.array([str(k % 7) for k in range(ROWS)]).dictionary_encode()
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_columns_that_no_address_witnesses_come_back_by_value(
+    name: str, arrow_frame: Callable[..., Any]
+) -> None:
+    frame = arrow_frame(c=HIDDEN[name](), i=pa.array(range(ROWS)))
+    polars, receipt = to_polars_zero_copy(frame, receipt=True)
+    for part, rows in (
+        (polars, frame),
+        (polars.slice(5, 20), frame.iloc[5:25]),
+        (polars.select("c"), frame[["c"]]),
+    ):
+        back = receipt.restore(part)
+        assert receipt.report.bytes_copied == 0
+        assert back.dtypes.equals(rows.dtypes)
+        given = back["c"].array.__arrow_array__()
+        assert given.to_pylist() == rows["c"].array.__arrow_array__().to_pylist()
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_columns_compared_by_value_are_converted_once_they_change(
+    name: str, arrow_frame: Callable[..., Any]
+) -> None:
+    frame = arrow_frame(c=HIDDEN[name](), i=pa.array(range(ROWS)))
+    polars, receipt = to_polars_zero_copy(frame, receipt=True)
+    turned = polars.with_columns(pl.col("c").reverse())
+    back = receipt.restore(turned)
+    assert receipt.report.columns["c"].copied > 0
+    assert back["i"].tolist() == list(range(ROWS))
+    if name != "map":  # before Polars 2 maps are lists of structs
+        wanted = frame["c"].array.__arrow_array__().to_pylist()[::-1]
+        assert back["c"].array.__arrow_array__().to_pylist() == wanted

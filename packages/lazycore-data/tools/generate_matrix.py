@@ -28,6 +28,40 @@ from lazycore.data import (
 ROWS = 1000
 
 
+def nested(text: list[str]) -> dict[str, Any]:
+    """Return one array per nested type."""
+    numbers = list(range(ROWS))
+    found: dict[str, Any] = {}
+    pairs = [[k, k] for k in numbers]
+    found["list<int64>"] = pa.array(pairs)
+    found["large_list<int64>"] = pa.array(pairs, pa.large_list(pa.int64()))
+    found["fixed_size_list<int64>[2]"] = pa.array(pairs, pa.list_(pa.int64(), 2))
+    found["list_view<int64>"] = pa.array(pairs[:2], pa.list_view(pa.int64()))
+    found["struct<int64, float64>"] = pa.array([{"a": k, "b": k / 2} for k in numbers])
+    found["struct<int64, string>"] = pa.array(
+        [{"a": k, "b": t} for k, t in zip(numbers, text, strict=True)]
+    )
+    found["map<string, int64>"] = pa.array(
+        [[(t, 1)] for t in text], pa.map_(pa.string(), pa.int64())
+    )
+    words = pa.array(text).dictionary_encode()
+    ends = pa.array(range(ROWS + 1), pa.int32())
+    found["list<dictionary>"] = pa.ListArray.from_arrays(ends, words)
+    found["struct<dictionary>"] = pa.StructArray.from_arrays([words], ["a"])
+    found["list<map<string, int64>>"] = pa.ListArray.from_arrays(
+        ends, found["map<string, int64>"]
+    )
+    found["map<string, dictionary>"] = pa.MapArray.from_arrays(
+        ends, pa.array(text), words
+    )
+    instants = pa.array([k % 100 for k in numbers], pa.timestamp("us"))
+    for name, inner in {"dictionary": words, "timestamp[us]": instants}.items():
+        found[f"fixed_size_list<{name}>[1]"] = pa.FixedSizeListArray.from_arrays(
+            inner, 1
+        )
+    return found
+
+
 def cases() -> dict[str, Any]:
     """Return one array per Arrow type that this pyarrow has."""
     numbers = list(range(ROWS))
@@ -70,28 +104,17 @@ def cases() -> dict[str, Any]:
     for name, digits in widths.items():
         if hasattr(pa, name):
             found[name] = pa.array(cents, getattr(pa, name)(digits, 2))
-    pairs = [[k, k] for k in numbers]
-    found["list<int64>"] = pa.array(pairs)
-    found["large_list<int64>"] = pa.array(pairs, pa.large_list(pa.int64()))
-    found["fixed_size_list<int64>[2]"] = pa.array(pairs, pa.list_(pa.int64(), 2))
-    found["list_view<int64>"] = pa.array(pairs[:2], pa.list_view(pa.int64()))
-    found["struct<int64, float64>"] = pa.array([{"a": k, "b": k / 2} for k in numbers])
-    found["struct<int64, string>"] = pa.array(
-        [{"a": k, "b": t} for k, t in zip(numbers, text, strict=True)]
-    )
-    found["map<string, int64>"] = pa.array(
-        [[(t, 1)] for t in text], pa.map_(pa.string(), pa.int64())
-    )
+    found |= nested(text)
     found["null"] = pa.nulls(ROWS)
     found["run_end_encoded"] = pc.run_end_encode(pa.array(small))
     found["month_day_nano_interval"] = pa.array(
         [(1, 2, 3)] * 3, pa.month_day_nano_interval()
     )
     quarter = ROWS // 4
-    number, words = pa.array(numbers), pa.array(text).cast(pa.large_string())
+    number, lines = pa.array(numbers), pa.array(text).cast(pa.large_string())
     for name, array in {
         "int64, 4 chunks": number,
-        "large_string, 4 chunks": words,
+        "large_string, 4 chunks": lines,
     }.items():
         found[name] = pa.chunked_array(
             [array.slice(k * quarter, quarter) for k in range(4)]

@@ -2,7 +2,7 @@
 
 A Polars column whose every chunk is a window on recorded buffers *is* a slice of the
 original array: the original is sliced instead of converted, so types, chunks and
-bytes come back as they were.
+bytes come back as they were. Where Polars makes every export anew, values decide.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lazycore.data._columns import Column, export, is_pandas, is_polars, kind_of
 from lazycore.data._errors import UnsupportedFrameError
 from lazycore.data._libraries import library
 from lazycore.data._report import ColumnReport, CopyReport
+from lazycore.data._types import is_panic, walk
 from lazycore.data._windows import shift_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class _Recorded:
     chunks: tuple[Any, ...]  # exported arrays, held: their addresses stay taken
     starts: tuple[int, ...]  # row of each chunk in the original
     foreign: Any = None  # the pandas values where they were not Arrow
+    shown: Any = None  # the Polars series where every export lies elsewhere
 
 
 def _witness(series: Any) -> Any:
@@ -64,6 +66,23 @@ def _places(recorded: _Recorded, series: Any) -> list[Window] | None:
         else:
             return None
     return windows
+
+
+def _same_values(recorded: _Recorded, series: Any, rows: Sequence[Window]) -> bool:
+    """Tell whether a series shows certain rows of one that no address can witness."""
+    if recorded.shown is None or str(series.dtype) != recorded.polars_type:
+        return False
+    pl = library("polars")
+    parts = [recorded.shown.slice(start, count) for start, count in rows]
+    if sum(map(len, parts)) != len(series):
+        return False
+    wanted = pl.concat(parts, rechunk=False) if len(parts) > 1 else parts[0]
+    try:
+        return bool(series.equals(wanted))
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        return False  # this Polars cannot compare the type
 
 
 def _joined(windows: Sequence[Window]) -> list[Window]:
@@ -116,6 +135,7 @@ class Receipt:
     @classmethod
     def issue(cls, *, source: Any, columns: Sequence[Column], result: Any) -> Receipt:
         """Record a conversion; called by `to_polars_zero_copy`."""
+        types = library("pyarrow").types
         recorded: dict[str, _Recorded] = {}
         for column in columns:
             series = result.get_column(column.name)
@@ -123,6 +143,8 @@ class Receipt:
             pairs = zip(first.chunks, again.chunks, strict=True)
             stable = all(shift_of(a, b) == 0 for a, b in pairs if len(a))
             chunks = tuple(first.chunks) if stable else ()
+            # 0.0 equals -0.0, so floats cannot be recognised by value.
+            inexact = any(map(types.is_floating, walk(column.array.type)))
             starts, row = [], 0
             for chunk in chunks:
                 starts.append(row)
@@ -139,6 +161,7 @@ class Receipt:
                 polars_type=str(series.dtype),
                 chunks=chunks,
                 starts=tuple(starts),
+                shown=None if stable or inexact else series,
                 foreign=owner.array.copy()
                 if column.foreign and owner is not None
                 else None,
@@ -189,13 +212,12 @@ class Receipt:
         if not is_polars(frame):
             message = f"restore takes a Polars frame, not {kind_of(frame)}"
             raise UnsupportedFrameError(message)
+        found = self._recognised(frame)
         values: dict[str, Any] = {}
         reports: dict[str, ColumnReport] = {}
-        seen: set[tuple[Window, ...]] = set()
         for series in frame.get_columns():
-            recorded = self._columns.get(series.name)
-            windows = None if recorded is None else _places(recorded, series)
-            if recorded is None or windows is None:
+            rows = found.get(series.name)
+            if rows is None:
                 array = arrow_of(series, strings)
                 values[series.name] = pandas_values(array, strings)
                 reports[series.name] = ColumnReport(
@@ -206,8 +228,7 @@ class Receipt:
                     why="not in the recorded buffers: converted",
                 )
                 continue
-            rows = _joined(windows)
-            seen.add(tuple(rows))
+            recorded = self._columns[series.name]
             values[series.name] = self._given_back(recorded, rows)
             reports[series.name] = ColumnReport(
                 name=series.name,
@@ -215,8 +236,36 @@ class Receipt:
                 target_type=str(recorded.original.type),
                 shared=size_of(_rows(recorded.original, rows)),
             )
+        seen = {tuple(rows) for rows in found.values()}
         self.report = CopyReport(columns=reports)
         return self._framed(frame, values, seen)
+
+    def _recognised(self, frame: Any) -> dict[str, list[Window]]:
+        """Return the rows of the source that columns of a frame show, where known.
+
+        What no address can witness is compared by value with the rows that the other
+        columns show, or with all.
+        """
+        found: dict[str, list[Window]] = {}
+        hidden: list[tuple[_Recorded, Any]] = []
+        for series in frame.get_columns():
+            recorded = self._columns.get(series.name)
+            if recorded is None:
+                continue
+            if recorded.shown is not None:
+                hidden.append((recorded, series))
+                continue
+            windows = _places(recorded, series)
+            if windows is not None:
+                found[series.name] = _joined(windows)
+        candidates = [rows for rows in found.values() if rows]
+        candidates.append([(0, self._height)])
+        for recorded, series in hidden:
+            for rows in candidates:
+                if _same_values(recorded, series, rows):
+                    found[series.name] = rows
+                    break
+        return found
 
     @staticmethod
     def _given_back(recorded: _Recorded, rows: Sequence[Window]) -> Any:

@@ -99,8 +99,10 @@ def _sorts_by_vectors() -> bool:
     return version_of(np) >= (2,) and bool(found & {"AVX2", "X86_V3"})
 
 
-def _packed(keys: Sequence[tuple[Any, int]], size: int) -> Any:
-    """Return the positions ordered by several keys, None where one word is too short.
+def _packed(keys: Sequence[tuple[Any, int]], size: int) -> tuple[Any, Any] | None:
+    """Return the positions ordered by several keys, and the first key so ordered.
+
+    None where one word is too short.
 
     The keys, the first the most significant, and the position share one 64-bit word;
     positions differ, so sorting the words is stable.
@@ -110,15 +112,16 @@ def _packed(keys: Sequence[tuple[Any, int]], size: int) -> Any:
     widths = [max(count - 1, 0).bit_length() for _, count in keys]
     if size < 2 or sum(widths) + room > 64 or not _sorts_by_vectors():
         return None
-    words = np.zeros(size, np.uint64)
-    for (key, _), width in zip(keys, widths, strict=True):
+    words = keys[0][0].astype(np.uint64)
+    for (key, _), width in zip(keys[1:], widths[1:], strict=True):
         words <<= np.uint64(width)
         words |= key.astype(np.uint64)
     words <<= np.uint64(room)
     words |= np.arange(size, dtype=np.uint64)
     words.sort()
+    first = words >> np.uint64(room + sum(widths[1:]))
     words &= np.uint64((1 << room) - 1)
-    return words.astype(index_dtype(size))
+    return words.astype(index_dtype(size)), first.view(np.int64)
 
 
 def group(keys: Any, count: int) -> tuple[Any, Any]:
@@ -134,13 +137,13 @@ def group(keys: Any, count: int) -> tuple[Any, Any]:
     size = len(keys)
     if is_grouped(keys):
         return None, pointers_of(keys, count, index_dtype(size))
-    permutation = _packed([(keys, count)], size)
-    if permutation is None:
-        counted = _counted(keys, count)
-        if counted is not None:
-            return counted.data, counted.indptr
-        permutation = _radix(keys)
-    return permutation, pointers_of(keys, count, index_dtype(size))
+    packed = _packed([(keys, count)], size)
+    if packed is not None:  # counting ordered keys touches memory in order
+        return packed[0], pointers_of(packed[1], count, index_dtype(size))
+    counted = _counted(keys, count)
+    if counted is not None:
+        return counted.data, counted.indptr
+    return _radix(keys), pointers_of(keys, count, index_dtype(size))
 
 
 def _permutation(keys: Any, count: int) -> Any:
@@ -153,7 +156,7 @@ def _permutation(keys: Any, count: int) -> Any:
         return None
     packed = _packed([(keys, count)], len(keys))
     if packed is not None:
-        return packed
+        return packed[0]
     counted = _counted(keys, count) if count <= 4 * len(keys) + 65_536 else None
     return _radix(keys) if counted is None else counted.data
 
@@ -167,7 +170,7 @@ def order(major: Any, minor: Any, counts: tuple[int, int]) -> Any:
         return None
     packed = _packed([(major, counts[0]), (minor, counts[1])], len(major))
     if packed is not None:
-        return packed
+        return packed[0]
     first = _permutation(minor, counts[1])
     if first is None:
         return _permutation(major, counts[0])
