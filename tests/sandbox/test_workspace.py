@@ -316,6 +316,22 @@ def test_the_grant_adds_to_a_policy_and_keeps_the_rest(tree: Path) -> None:
         Workspace(tree, mode="direct")
 
 
+def test_what_is_denied_in_the_original_is_denied_in_the_copy(
+    tree: Path, namespace_executor: BaseSandboxExecutor
+) -> None:
+    policy = SandboxPolicy(
+        denied_paths=[tree / "sub" / "c.txt", tree / "sub" / "deep"],
+        cwd=tree / "sub",
+    )
+    script = "cat c.txt deep/run.sh; echo x > deep/new; mv deep away; ls; pwd"
+    with Workspace(tree) as work:
+        result = work.run_command(namespace_executor, ["sh", "-c", script], policy)
+        assert result.stdout_text.split() == ["c.txt", "deep", f"{work.root}/sub"]
+        assert result.changes == ()
+        with pytest.raises(SandboxPolicyError, match="denied_paths"):
+            work.grant(SandboxPolicy(denied_paths=[tree]))
+
+
 @pytest.mark.once
 def test_discarding_twice_is_harmless_and_deep_trees_go_too(tree: Path) -> None:
     work = Workspace(tree)

@@ -9,7 +9,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._errors import SandboxWorkspaceError
-from lazycore.sandbox._paths import normalise_path
+from lazycore.sandbox._paths import is_within, normalise_path
 from lazycore.sandbox._policy import SandboxPolicy
 from lazycore.sandbox._workspace_apply import (
     refuse_conflicts,
@@ -82,6 +82,9 @@ class Workspace:
     def grant(self, policy: SandboxPolicy | None = None) -> SandboxPolicy:
         """Return `policy` with the copy as a write path and, if unset, as its cwd.
 
+        What the policy denies inside the original is denied inside the copy as well,
+        and a `cwd` inside the original becomes its place in the copy.
+
         Args:
             policy: What else the run may do; None for nothing else.
 
@@ -96,11 +99,23 @@ class Workspace:
         """
         self._require_open()
         policy = policy or SandboxPolicy()
+        copied = (
+            self._in_copy(path)
+            for path in policy.denied_paths
+            if is_within(path, self.path)
+        )
         return dataclasses.replace(
             policy,
             allowed_write_paths=(*policy.allowed_write_paths, self.root),
-            cwd=policy.cwd or self.root,
+            denied_paths=(*policy.denied_paths, *copied),
+            cwd=self.root if policy.cwd is None else self._in_copy(policy.cwd),
         )
+
+    def _in_copy(self, path: str) -> str:
+        """Return where the copy has what lies at `path`, else `path`."""
+        if not is_within(path, self.path):
+            return path
+        return self.root + path[len(self.path) :]
 
     def run_command(
         self,
