@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from lazycore.sandbox import (
@@ -40,6 +42,20 @@ def test_a_flood_in_any_chunk_size_holds_little_memory(size: int) -> None:
     assert held <= 2048 + size
     assert len(keep._tail) <= 4096
     assert keep.captured().total_bytes == 20_000 * size
+
+
+def test_handing_a_full_capture_over_copies_no_second_one() -> None:
+    keep = HeadTail(limit_bytes=1 << 20)
+    tracemalloc.start()
+    try:
+        for _ in range(64):
+            keep.feed(bytes(1 << 16))
+        whole = keep.captured().data
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(whole) > 1 << 20
+    assert peak < 1.7 * len(whole)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +52,7 @@ class HeadTail:
     def __init__(self, *, limit_bytes: int) -> None:
         self._tail_limit = limit_bytes // 2
         self._head_room = limit_bytes - self._tail_limit
-        self._head: list[bytes] = []
+        self._head: deque[bytes] = deque()
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self.total = 0
@@ -72,17 +77,28 @@ class HeadTail:
             self._tail_bytes = len(self._tail[0])
 
     def captured(self) -> Captured:
-        """Return what was kept so far."""
-        tail = list(self._tail)
-        surplus = self._tail_bytes - self._tail_limit
-        if tail and surplus > 0:
-            tail[0] = tail[0][surplus:]
-        kept = sum(map(len, self._head)) + sum(map(len, tail))
+        """Return what was kept, and let go of it: the stream has ended."""
+        kept = sum(map(len, self._head)) + min(self._tail_bytes, self._tail_limit)
         cut = self.total - kept
-        marker = [b"\n[%d bytes cut]\n" % cut] if cut else []
-        # One join: a second copy of the whole is never held.
-        data = b"".join([*self._head, *marker, *tail])
-        return Captured(data=data, truncated=cut > 0, total_bytes=self.total)
+        # Each piece is freed when it was written, and the buffer becomes the result,
+        # so a second copy of the whole is never held.
+        whole = io.BytesIO()
+        for piece in _drained(self._head):
+            whole.write(piece)
+        if cut:
+            whole.write(b"\n[%d bytes cut]\n" % cut)
+        surplus = max(0, self._tail_bytes - self._tail_limit)
+        for piece in _drained(self._tail):
+            whole.write(memoryview(piece)[surplus:])
+            surplus = 0
+        return Captured(
+            data=whole.getvalue(), truncated=cut > 0, total_bytes=self.total
+        )
+
+
+def _drained(pieces: deque[bytes]) -> Iterator[bytes]:
+    while pieces:
+        yield pieces.popleft()
 
 
 def printable(text: str) -> str:
