@@ -37,12 +37,12 @@ from lazycore.experiments import (
     run_study,
     verify_run,
 )
+from lazycore.experiments._atomic import write_atomically
 from lazycore.experiments._attempt import CellOutcome
 from lazycore.experiments._blobs import BlobStore
 from lazycore.experiments._canonical import canonical
 from lazycore.experiments._digests import ResultsDigest
 from lazycore.experiments._journal import Journal
-from lazycore.experiments._lock import HostPins, StudyLock, write_atomically
 from lazycore.experiments._observer import SilentObserver
 from lazycore.experiments._outcome import ArmOutcome, Attempt, Resources
 from lazycore.experiments._protocol import build_request, read_response
@@ -53,6 +53,8 @@ from lazycore.experiments._snapshot import take_snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    from lazycore.experiments._host_pins import HostPins
+    from lazycore.experiments._lock import StudyLock
     from lazycore.experiments._plan import Cell
 
 HERE = Path(__file__).parent

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from lazycore.experiments._failures import FailureClass
-    from lazycore.experiments._lock import HostPins, StudyLock, lock_study, pin_host
+    from lazycore.experiments._host_pins import HostPins, pin_host
+    from lazycore.experiments._lock import StudyLock, lock_study
     from lazycore.experiments._manifest import DiscoveryCell, DiscoveryManifest
     from lazycore.experiments._paired_result import (
         Comparison,
@@ -84,7 +85,7 @@ _HOMES = {
     "ExternalDependencyError": "_errors",
     "FailureClass": "_failures",
     "FailureRow": "_results",
-    "HostPins": "_lock",
+    "HostPins": "_host_pins",
     "JournalError": "_errors",
     "LocalEngine": "_engine",
     "MethodProcessExperimentDriver": "_driver",
@@ -121,7 +122,7 @@ _HOMES = {
     "load_run": "_reader",
     "lock_study": "_lock",
     "minimum_detectable_effect": "_power",
-    "pin_host": "_lock",
+    "pin_host": "_host_pins",
     "plan_cells": "_plan",
     "preflight": "_runner",
     "run_study": "_runner",

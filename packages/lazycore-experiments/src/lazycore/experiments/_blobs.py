@@ -11,10 +11,10 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from lazycore.experiments._atomic import write_atomically
 from lazycore.experiments._canonical import canonical, parse, sha256_hex
 from lazycore.experiments._errors import ArtifactError, CanonicalError
 from lazycore.experiments._interpreter import hash_file
-from lazycore.experiments._lock import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -67,7 +67,8 @@ def init(options: argparse.Namespace) -> int:
 
 def lock(options: argparse.Namespace) -> int:
     """Hash everything a study depends on, and write it down."""
-    from lazycore.experiments._lock import lock_study, write_atomically
+    from lazycore.experiments._atomic import write_atomically
+    from lazycore.experiments._lock import lock_study
     from lazycore.experiments._study import Study
 
     study = Study.load(options.study)

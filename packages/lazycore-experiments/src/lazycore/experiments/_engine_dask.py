@@ -25,8 +25,9 @@ from lazycore.experiments._errors import (
     ExternalDependencyError,
 )
 from lazycore.experiments._failures import FailureClass
+from lazycore.experiments._host_pins import interpreter_sha256, pin_host
 from lazycore.experiments._launch import worker_policies
-from lazycore.experiments._lock import StudyLock, interpreter_sha256, pin_host
+from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._outcome import ArmOutcome, Attempt, Resources
 from lazycore.experiments._protocol import build_request
 from lazycore.experiments._snapshot import take_snapshot

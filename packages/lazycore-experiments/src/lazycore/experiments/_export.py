@@ -8,9 +8,9 @@ import io
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._arrow import write_parquet
+from lazycore.experiments._atomic import write_atomically
 from lazycore.experiments._canonical import canonical
 from lazycore.experiments._errors import ValidationError
-from lazycore.experiments._lock import write_atomically
 from lazycore.experiments._results import ResultRow
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ the unit inventory and the model slots.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._blockers import Blocker
@@ -21,30 +19,24 @@ from lazycore.experiments._canonical import (
     sha256_hex,
     thaw,
 )
-from lazycore.experiments._environment import difference, pin_environment
+from lazycore.experiments._environment import difference
 from lazycore.experiments._errors import ArtifactError, CanonicalError, StudyError
-from lazycore.experiments._interpreter import (
-    find_interpreter,
-    hash_file,
-    pin_interpreter,
-)
+from lazycore.experiments._host_pins import interpreter_sha256, pin_host
 from lazycore.experiments._plan import count_cells
 from lazycore.experiments._study_file import study_from_document
 from lazycore.experiments._tree import Tree, TreeFile, read_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    from lazycore.experiments._study import Arm, Study
+    from lazycore.experiments._host_pins import HostPins
+    from lazycore.experiments._study import Study
 
 __all__ = [
     "LOCK_FORMAT",
-    "HostPins",
     "StudyLock",
-    "interpreter_sha256",
     "lock_study",
-    "pin_host",
-    "sdk_files",
 ]
 
 LOCK_FORMAT = "lazycore-experiments/study-lock/1"
@@ -204,38 +196,6 @@ class StudyLock:
         return tuple(blockers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostPins:
-    """What a lock holds of the host: interpreter, packages, worker SDK.
-
-    Attributes:
-        interpreter: Version and digests of the interpreter and its libraries.
-        environment: Version and digest of every installed distribution.
-        sdk: Digests of the SDK's files.
-    """
-
-    interpreter: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    sdk: Mapping[str, str]
-
-
-def pin_host(*, progress: Callable[[int, int], None] | None = None) -> HostPins:
-    """Hash the interpreter, every installed file and the worker SDK.
-
-    Args:
-        progress: Called with installed files hashed and files in all.
-
-    Examples:
-        >>> pin_host().interpreter["implementation"]
-        'CPython'
-    """
-    return HostPins(
-        interpreter=pin_interpreter(),
-        environment=pin_environment(progress=progress),
-        sdk={name: hash_file(path) for name, path in sdk_files().items()},
-    )
-
-
 def lock_study(
     study: Study,
     *,
@@ -313,49 +273,6 @@ def lock_study(
     }
     lock = StudyLock.from_bytes(canonical(document))
     return replace(lock, source=study.path.parent / study.tree)
-
-
-def interpreter_sha256(study: Study, arm: Arm) -> str | None:
-    """Return the digest of the program that an arm names; None for Python workers.
-
-    Raises:
-        StudyError: This host has no such program.
-    """
-    if not arm.interpreter:
-        return None
-    program = find_interpreter(arm)
-    if program is None:
-        raise StudyError(
-            study.path,
-            f"arms.{arm.name}.interpreter",
-            f"no program {arm.interpreter!r} is on this host; install it",
-        )
-    return hash_file(program)
-
-
-def sdk_files() -> dict[str, Path]:
-    """Return the files of this package that run inside a worker."""
-    folder = Path(__file__).parent
-    return {name: folder / name for name in ("__init__.py", "_warm.py", "_worker.py")}
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader or a crash sees the old one or the new one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _tree_changes(ours: Tree, theirs: Tree) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lazycore.experiments._arrow import has_arrow, write_parquet
+from lazycore.experiments._atomic import write_atomically
 from lazycore.experiments._blobs import BlobStore
 from lazycore.experiments._blockers import Blocker
 from lazycore.experiments._digests import ResultsDigest
@@ -20,7 +21,7 @@ from lazycore.experiments._errors import ArtifactError, BlockedError
 from lazycore.experiments._journal import Journal, Record
 from lazycore.experiments._launch import worker_policies
 from lazycore.experiments._licence_gate import gate_models
-from lazycore.experiments._lock import StudyLock, write_atomically
+from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._observer import RunObserver, SilentObserver
 from lazycore.experiments._reader import RunRecord, load_run
 from lazycore.experiments._receipts import RECEIPTS, Signer, sign_run

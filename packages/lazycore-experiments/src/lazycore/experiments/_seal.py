@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from lazycore.experiments._atomic import write_atomically
 from lazycore.experiments._canonical import canonical, parse
 from lazycore.experiments._errors import ArtifactError, CanonicalError
 from lazycore.experiments._interpreter import hash_file
-from lazycore.experiments._lock import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path

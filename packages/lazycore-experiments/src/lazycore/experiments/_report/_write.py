@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lazycore.experiments._atomic import write_atomically
 from lazycore.experiments._comparison import compare_run
-from lazycore.experiments._lock import write_atomically
 from lazycore.experiments._report._costs import costs, measure
 from lazycore.experiments._report._detail import DETAILS, LIMIT_BYTES
 from lazycore.experiments._report._differences import differences
