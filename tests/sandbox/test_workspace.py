@@ -12,8 +12,10 @@ import pytest
 
 from lazycore.sandbox import (
     BaseSandboxExecutor,
+    SandboxCallableError,
     SandboxPolicy,
     SandboxPolicyError,
+    SandboxSession,
     SandboxWorkspaceError,
     Workspace,
     WorkspaceChange,
@@ -330,6 +332,41 @@ def test_what_is_denied_in_the_original_is_denied_in_the_copy(
         assert result.changes == ()
         with pytest.raises(SandboxPolicyError, match="denied_paths"):
             work.grant(SandboxPolicy(denied_paths=[tree]))
+
+
+def test_a_policy_may_name_the_workspace(
+    tree: Path, executor: BaseSandboxExecutor
+) -> None:
+    before = snapshot(tree)
+    policy = SandboxPolicy(workspace=tree, timeout_s=30)
+    result = executor.run_command(["sh", "-c", SCRIPT], policy).check()
+    assert kinds(result.changes) == EXPECTED
+    assert result.policy_digest == policy.digest
+    called = executor.run_callable(os.mkdir, policy, ("made",))
+    assert kinds(called.changes) == {"made": "added"}
+    with pytest.raises(SandboxCallableError) as raised:
+        executor.run_callable(exec, policy, ("open('x', 'w'); raise KeyError",))
+    assert raised.value.result is not None
+    assert kinds(raised.value.result.changes) == {"x": "added"}
+    assert snapshot(tree) == before
+    assert SandboxPolicy.from_json(policy.to_json()) == policy
+    assert f"a copy, dropped afterwards): {tree}" in policy.describe()
+
+
+def test_a_workspace_of_a_policy_is_never_dropped_in_silence(
+    tree: Path, executor: BaseSandboxExecutor
+) -> None:
+    policy = SandboxPolicy(workspace=tree)
+    with pytest.raises(SandboxPolicyError, match="run_command"):
+        SandboxSession(policy, executor)
+    with Workspace(tree.parent) as work, pytest.raises(SandboxPolicyError):
+        work.grant(policy)
+    with Workspace(tree) as work:
+        assert work.run_command(executor, ["touch", "n"], policy).changes
+    with pytest.raises(SandboxPolicyError, match="workspace"):
+        SandboxPolicy(workspace=tree, denied_paths=[tree.parent])
+    with pytest.raises(SandboxPolicyError, match="workspace"):
+        SandboxPolicy(workspace="relative")
 
 
 @pytest.mark.once

@@ -87,6 +87,9 @@ class SandboxPolicy:
             outside it, and so can be changed there as well, and denied files that
             have another name. Write paths are then not searched, nor for set-id
             files.
+        workspace: A directory that the run sees as a writable copy of its own, in
+            which it starts; `SandboxResult.changes` lists what became of it, and the
+            copy is dropped. To look at the changes or to apply them, use `Workspace`.
 
     Raises:
         SandboxPolicyError: If a value cannot be held; the message names it.
@@ -109,6 +112,7 @@ class SandboxPolicy:
     include_system: bool
     allow_unix_sockets: bool
     allow_hard_links: bool
+    workspace: str | None
 
     def __init__(
         self,
@@ -125,6 +129,7 @@ class SandboxPolicy:
         include_system: bool = True,
         allow_unix_sockets: bool = False,
         allow_hard_links: bool = False,
+        workspace: StrPath | None = None,
     ) -> None:
         flags = {
             "allow_network": allow_network,
@@ -153,6 +158,9 @@ class SandboxPolicy:
             "cwd": None if cwd is None else normalise_path("cwd", cwd),
             "timeout_s": timeout_s,
             "limits": limits or ResourceLimits(),
+            "workspace": None
+            if workspace is None
+            else normalise_path("workspace", workspace),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -167,10 +175,12 @@ class SandboxPolicy:
                             f"{role} holds {path!r}, which denied_paths closes with "
                             f"{denied!r}; drop one of the two"
                         )
-            if self.cwd is not None and is_within(self.cwd, denied):
-                raise SandboxPolicyError(
-                    f"cwd {self.cwd!r} lies in the denied path {denied!r}"
-                )
+            for role in ("cwd", "workspace"):
+                path = getattr(self, role)
+                if path is not None and is_within(path, denied):
+                    raise SandboxPolicyError(
+                        f"{role} {path!r} lies in the denied path {denied!r}"
+                    )
 
     def to_json(self) -> str:
         """Write the policy as canonical JSON: sorted keys, no spaces, ASCII.
@@ -265,7 +275,10 @@ class SandboxPolicy:
         else:
             rows += [f"execute: {path}" for path in self.allowed_executables]
         rows.append(f"env: {' '.join(self.env) or 'only PATH HOME LANG TMPDIR'}")
-        rows.append(f"cwd: {self.cwd or 'private scratch directory'}")
+        if self.workspace is not None:
+            rows.append(f"workspace (a copy, dropped afterwards): {self.workspace}")
+        start = self.workspace or "private scratch directory"
+        rows.append(f"cwd: {self.cwd or start}")
         rows.append(f"timeout: {self.timeout_s} s")
         rows += [
             f"limit {item.name}: {getattr(self.limits, item.name)}"

@@ -106,6 +106,12 @@ def preflight(policy: SandboxPolicy) -> CheckedPolicy:
             neither a file nor a directory, or is writable where that would open
             the host; the message names the path and the remedy.
     """
+    if policy.workspace is not None:
+        raise SandboxPolicyError(
+            f"the workspace {policy.workspace!r} is copied by run_command and "
+            "run_callable only; elsewhere, make a Workspace and use what its grant() "
+            "returns"
+        )
     checked = CheckedPolicy(policy=policy, system=system_paths(policy))
     try:
         for path in policy.allowed_read_paths:

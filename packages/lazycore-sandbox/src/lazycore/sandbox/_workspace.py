@@ -8,7 +8,11 @@ import os
 import tempfile
 from typing import TYPE_CHECKING
 
-from lazycore.sandbox._errors import SandboxWorkspaceError
+from lazycore.sandbox._errors import (
+    SandboxError,
+    SandboxPolicyError,
+    SandboxWorkspaceError,
+)
 from lazycore.sandbox._paths import is_within, normalise_path
 from lazycore.sandbox._policy import SandboxPolicy
 from lazycore.sandbox._workspace_apply import (
@@ -25,7 +29,7 @@ from lazycore.sandbox._workspace_tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -99,6 +103,11 @@ class Workspace:
         """
         self._require_open()
         policy = policy or SandboxPolicy()
+        if policy.workspace not in {None, self.path}:
+            raise SandboxPolicyError(
+                f"the policy names the workspace {policy.workspace!r}, and this is one "
+                f"of {self.path!r}"
+            )
         copied = (
             self._in_copy(path)
             for path in policy.denied_paths
@@ -109,6 +118,7 @@ class Workspace:
             allowed_write_paths=(*policy.allowed_write_paths, self.root),
             denied_paths=(*policy.denied_paths, *copied),
             cwd=self.root if policy.cwd is None else self._in_copy(policy.cwd),
+            workspace=None,
         )
 
     def _in_copy(self, path: str) -> str:
@@ -250,3 +260,34 @@ class Workspace:
         traceback: TracebackType | None,
     ) -> None:
         self.discard()
+
+
+def run_in_copy(
+    policy: SandboxPolicy, run: Callable[[SandboxPolicy], SandboxResult]
+) -> SandboxResult:
+    """Run under a policy that names a workspace; drop the copy afterwards.
+
+    Args:
+        policy: A policy whose `workspace` is set.
+        run: Runs under the policy it is given, which grants the copy.
+
+    Returns:
+        The result with the changes and the digest of `policy`.
+
+    Raises:
+        SandboxError: Whatever `run` raises, its result with the changes as well.
+    """
+    assert policy.workspace is not None
+    with Workspace(policy.workspace) as work:
+
+        def complete(result: SandboxResult) -> SandboxResult:
+            return dataclasses.replace(
+                result, changes=work.changes(), policy_digest=policy.digest
+            )
+
+        try:
+            return complete(run(work.grant(policy)))
+        except SandboxError as error:
+            if error.result is not None:
+                error.result = complete(error.result)
+            raise

@@ -117,17 +117,17 @@ class NativeExecutor(BaseSandboxExecutor):
             self, self._launcher, preflight(policy), preload=preload, path=path
         )
 
-    def run_callable(
+    def _run_callable(
         self,
         fn: Callable[..., object],
         policy: SandboxPolicy,
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
+        args: Sequence[object],
+        kwargs: Mapping[str, object] | None,
     ) -> SandboxResult:
-        """Call `fn` in a child of the launcher, which needs no new interpreter.
+        """Make a call in a child of the launcher, which needs no new interpreter.
 
         The child sees this process's `sys.path`, as far as the policy lets it read
-        those directories. See `BaseSandboxExecutor.run_callable`.
+        those directories.
         """
         started = time.monotonic()
         call = pack(fn, args, kwargs)
