@@ -30,7 +30,8 @@ def run_everything() -> None:
         agent.add_input("user", CANARY)
         agent.set_system(CANARY)
         with t.plan_span("planner"):
-            pass
+            for held in (t.carrier(baggage=True), t.carrier(environment=True)):
+                assert CANARY not in repr(held)
         span = t.genai_span("chat", provider="openai", model="m").start()
         span.add_input("system", CANARY, name="operator")
         span.add_input("user", {"type": "text", "content": CANARY, CANARY: CANARY})
@@ -108,10 +109,12 @@ OFF: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("setting", OFF)
 def test_no_canary_reaches_any_signal_while_content_is_off(
-    setting: str, make_recorded: Callable[..., Any]
+    setting: str, make_recorded: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     recorded = make_recorded(**OFF[setting])
-    run_everything()
+    with caplog.at_level("DEBUG"):
+        run_everything()
+    assert CANARY not in caplog.text
     assert len(recorded.spans) >= 11
     assert [text for text in texts(recorded) if CANARY in text] == []
 

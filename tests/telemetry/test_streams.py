@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lazycore import telemetry as t
 from lazycore.telemetry import genai_span
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 
 
 def chat(**options: Any) -> Any:
@@ -213,3 +214,46 @@ def test_a_stream_in_a_block_never_ends_the_span_early(
         span.set_usage(input=1)
     with pytest.raises(ValueError, match="has ended"):
         span.set_usage(input=1)
+
+
+def test_a_decorated_generator_has_a_span_from_its_first_step_on(recorded: Any) -> None:
+    @t.tool_span("count")
+    def count() -> Generator[str, str | None, None]:
+        said = yield "first"
+        yield f"{said}!"
+
+    count()  # never read: nothing happened
+    stream = count()
+    stream.close()
+    assert not recorded.spans
+    stream = count()
+    assert next(stream) == "first"
+    assert stream.send("heard") == "heard!"
+    with pytest.raises(StopIteration):
+        stream.send(None)
+    assert recorded.span.name == "execute_tool count"
+    assert recorded.span.status.status_code.name == "UNSET"
+
+
+def test_a_decorated_asynchronous_generator_takes_what_is_sent(recorded: Any) -> None:
+    @t.tool_span("count")
+    async def count() -> AsyncGenerator[str, str]:
+        said = yield "first"
+        yield f"{said}!"
+
+    async def read() -> list[str]:
+        stream: Any = count()
+        return [await anext(stream), await stream.asend("heard")] + [
+            chunk async for chunk in stream
+        ]
+
+    assert asyncio.run(read()) == ["first", "heard!"]
+    assert recorded.span.name == "execute_tool count"
+
+
+def test_a_stream_of_a_provider_that_takes_nothing_says_so(recorded: Any) -> None:
+    del recorded
+    span = t.genai_span("chat", provider="openai").start()
+    with pytest.raises(AttributeError):
+        span.stream(iter("ab")).send(1)
+    span.end()

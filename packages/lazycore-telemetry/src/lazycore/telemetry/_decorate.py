@@ -23,13 +23,14 @@ def decorate(make: Callable[[], GenAISpan], function: Callable[P, R]) -> Callabl
     A generator's span starts at its first step and ends with it; between two steps
     the context is the consumer's own.
     """
+    from lazycore.telemetry._stream import wrap
+
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
         def streamed(*args: P.args, **kwargs: P.kwargs) -> R:
-            span = make().start()
-            source = cast("R", function(*args, **kwargs))
-            return cast("R", span.stream(source, end=True))  # type: ignore[call-overload] # a generator
+            source: object = function(*args, **kwargs)
+            return cast("R", wrap(make(), source, end=True))
 
         return streamed
     if inspect.iscoroutinefunction(function):

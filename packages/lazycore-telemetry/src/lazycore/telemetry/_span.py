@@ -107,6 +107,11 @@ class GenAISpan(OpenTelemetrySpan):
         self._recording = span.is_recording()
         self._began = perf_counter()
 
+    @property
+    def started(self) -> bool:
+        """Whether the span has been started; it may have ended since."""
+        return self._state != NEW
+
     def _lose(self, error: Exception) -> None:
         """Go on without a span: what the caller does matters more."""
         self._span = self._runtime.nothing

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
     from typing import Self
 
@@ -32,7 +33,7 @@ class _Watched:
         if self._closed:
             return
         self._closed = True
-        if self._end:
+        if self._end and self._span.started:
             self._span.end(error)
 
     def __getattr__(self, name: str) -> object:
@@ -60,9 +61,18 @@ class SpanStream(_Watched, Iterator[T], Generic[T]):
         return self
 
     def __next__(self) -> T:
+        return self._step(next, self._iterator)
+
+    def send(self, value: object) -> T:
+        """Send a value into a generator, as its own `send` does."""
+        return self._step(self._iterator.send, value)  # type: ignore[attr-defined] # or AttributeError
+
+    def _step(self, step: Callable[..., T], given: object) -> T:
+        if not self._span.started:  # a decorated generator, at its first step
+            self._span.start()
         try:
             with self._span.activate():
-                chunk = next(self._iterator)
+                chunk = step(given)
         except StopIteration:
             self._finish()
             raise
@@ -114,9 +124,18 @@ class AsyncSpanStream(_Watched, AsyncIterator[T], Generic[T]):
         return self
 
     async def __anext__(self) -> T:
+        return await self._step(anext, self._iterator)
+
+    async def asend(self, value: object) -> T:
+        """Send a value into a generator, as its own `asend` does."""
+        return await self._step(self._iterator.asend, value)  # type: ignore[attr-defined] # or AttributeError
+
+    async def _step(self, step: Callable[..., Awaitable[T]], given: object) -> T:
+        if not self._span.started:  # a decorated generator, at its first step
+            self._span.start()
         try:
             with self._span.activate():
-                chunk = await anext(self._iterator)
+                chunk = await step(given)
         except StopAsyncIteration:
             self._finish()
             raise
