@@ -47,10 +47,6 @@ PEERS = {
 RECORDS = {"no SDK": False, "SDK recording": True}
 
 
-# Context managers that stay entered; forgetting one would leave it.
-OPEN: list[Any] = []
-
-
 def nothing() -> None:
     """Tidy up after a turn where nothing is kept."""
 
@@ -65,17 +61,14 @@ def memory() -> Any:
 
 
 def mlflow(*, records: bool) -> tuple[Callable[[], None], Callable[[], None], int]:
-    """A span below a root: MLflow writes a trace to its store when the root ends."""
+    """A trace of one span; recording, MLflow writes it to a local file store."""
     import tempfile
 
     os.environ["MLFLOW_TRACKING_URI"] = Path(tempfile.mkdtemp()).as_uri()
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     import mlflow as library
 
-    if records:
-        OPEN.append(library.start_span("root"))
-        OPEN[-1].__enter__()
-    else:
+    if not records:
         library.tracing.disable()
 
     def call() -> None:
