@@ -31,6 +31,8 @@ from lazycore.experiments._tree import read_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lazycore.sandbox import BaseSandboxExecutor, SandboxResult
+
 pytestmark = pytest.mark.usefixtures("one_sandbox")
 
 HEAD = "c0ffee" + "0" * 34
@@ -276,14 +278,42 @@ def test_drift_is_refused_at_load_at_preflight_and_at_the_cell(
 ) -> None:
     assert driver.preflight(manifest) == ()
     edit(host)
-    with pytest.raises(ArtifactError, match=text):
+    with pytest.raises(ArtifactError, match=text) as caught:
         driver.execute_cell(manifest, cell_of(manifest, "u0"))
+    # Found before the start: no worker ran, so there is nothing to account for.
+    assert caught.value.receipt is None
     (blocker,) = driver.preflight(manifest)
     assert blocker.code == "attestation"
     with pytest.raises(ArtifactError, match="did not pass preflight"):
         driver.execute_cell(manifest, cell_of(manifest, "u0"))
     with pytest.raises(ArtifactError, match=text):
         host.driver()
+
+
+@pytest.mark.parametrize("edit", [add_ignored, edit_worker, move_head])
+@pytest.mark.parametrize("unit", ["u0", "crash"])
+def test_drift_during_a_run_carries_the_resource_receipt(  # noqa: PLR0917 - fixtures
+    host: Host,
+    driver: MethodProcessExperimentDriver,
+    manifest: DiscoveryManifest,
+    session_sandbox: BaseSandboxExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+    edit: Callable[[Host], None],
+    unit: str,
+) -> None:
+    run = session_sandbox.run_command
+
+    def and_edit(*words: Any, **options: Any) -> SandboxResult:
+        result = run(*words, **options)
+        edit(host)
+        return result
+
+    driver.preflight(manifest)
+    monkeypatch.setattr(session_sandbox, "run_command", and_edit)
+    with pytest.raises(ArtifactError) as caught:
+        driver.execute_cell(manifest, cell_of(manifest, unit))
+    assert caught.value.receipt is not None
+    assert caught.value.receipt["exit_reason"] in {"completed", "nonzero_exit"}
 
 
 def test_blockers_come_in_order_and_all_at_once(

@@ -171,9 +171,13 @@ def test_a_module_dropped_into_the_environment_is_found(tmp_path: Path) -> None:
     site = fake_site(tmp_path / "site")
     before = pin_environment((site,))
     (site / "sitecustomize.py").write_text("print('hi')")
-    assert difference(before, pin_environment((site,))) == [
-        "files that no distribution owns changed"
-    ]
+    dropped = pin_environment((site,))
+    (site / "sitecustomize.py").write_text("print('ho')")
+    (site / "other.py").write_text("print('hi')")
+    named = ["files that no distribution owns changed"]
+    assert difference(before, dropped) == named
+    (site / "other.py").unlink()
+    assert difference(dropped, pin_environment((site,))) == named
 
 
 def test_bytecode_caches_are_no_drift(tmp_path: Path) -> None:

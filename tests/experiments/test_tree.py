@@ -180,3 +180,8 @@ def test_mode_and_name_are_part_of_the_digest(tmp_path: Path) -> None:
     (folder / "worker.py").chmod(0o755)
     assert before.difference(read_tree(folder)) == ["worker.py changed"]
     assert read_tree(folder).git_tree != before.git_tree
+    assert read_tree(folder).sha256 != before.sha256
+    (folder / "worker.py").chmod(0o644)
+    assert read_tree(folder).sha256 == before.sha256
+    (folder / "worker.py").rename(folder / "other.py")
+    assert read_tree(folder).sha256 != before.sha256
