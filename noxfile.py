@@ -82,7 +82,7 @@ OPENTELEMETRY = {
 SERVERS = {"phoenix": "arize-phoenix==20.26.1", "mlflow": "mlflow==3.17.2"}
 BRIDGED = (
     *("torch==2.13.0", "torch_geometric==2.8.1", "numpy==2.4.6", "scipy==1.17.1"),
-    *("pyarrow==26.0.1", "distributed"),
+    *("pyarrow==26.0.1", "distributed", "pillow", "simplejpeg"),
 )
 
 # Frame libraries as users have them: the declared floors, a middle, the newest.
@@ -439,7 +439,10 @@ def bridges(session: nox.Session) -> None:
     """Test the data slice against real torch, PyTorch Geometric, SciPy and Dask."""
     install_wheels(session, "lazycore-data")
     session.install(*TEST_TOOLS, *BRIDGED)
-    names = ("test_bridges", "test_handoff", "test_executors")
+    names = (
+        *("test_bridges", "test_binsparse", "test_sparse_adapter", "test_handoff"),
+        *("test_executors", "test_media_kit", "test_fuzzed_jpegs", "test_docstrings"),
+    )
     session.posargs[:] = ["-m", "slow or not slow"]
     run_tests(session, *(f"tests/data/{name}.py" for name in names))
 
