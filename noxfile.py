@@ -14,8 +14,12 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nox
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 nox.needs_version = ">=2026.8.10"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -55,7 +59,7 @@ TEST_TOOLS = ("pytest>=9", "hypothesis>=6.120")
 SDK = "opentelemetry-sdk>=1.38,<2"
 TEST_EXTRAS = {
     "experiments": ("jsonschema>=4.18", SDK),
-    "licensing": ("jsonschema>=4.18",),
+    "licensing": ("jsonschema>=4.18", "huggingface_hub>=0.24"),
     "telemetry": (SDK,),
 }
 EVERY_TEST_EXTRA = tuple(
@@ -159,7 +163,10 @@ def install_wheels(session: nox.Session, *names: str) -> None:
 
 
 def run_tests(
-    session: nox.Session, *paths: str, whole: bool = True, **env: str
+    session: nox.Session,
+    *paths: str,
+    whole: bool = True,
+    env: Mapping[str, str] | None = None,
 ) -> None:
     """Run pytest from a scratch folder outside the checkout and the environment.
 
@@ -177,7 +184,7 @@ def run_tests(
             *(str(ROOT / path) for path in paths),
             *(() if whole else ONLY_WHAT_PYTHON_CAN_CHANGE),
             *session.posargs,
-            env={"LAZYCORE_SESSION": session.name, "TMPDIR": scratch, **env},
+            env={"LAZYCORE_SESSION": session.name, "TMPDIR": scratch, **(env or {})},
         )
         session.chdir(ROOT)
 
@@ -206,7 +213,7 @@ def tests(session: nox.Session, slice_name: str) -> None:
     """Test one slice in an environment that holds nothing but what it declares."""
     install_wheels(session, f"lazycore-{slice_name}", *siblings(slice_name))
     session.install(*TEST_TOOLS)
-    run_tests(session, ALONE, LAZYCORE_SLICE=slice_name)
+    run_tests(session, ALONE, env={"LAZYCORE_SLICE": slice_name})
     if extras := TEST_EXTRAS.get(slice_name):
         session.install(*extras)
     run_tests(session, f"tests/{slice_name}", whole=session.python == THIS_PYTHON)
@@ -267,7 +274,8 @@ def lowest(session: nox.Session) -> None:
     session.install(*sorted(set(floors)), *TEST_TOOLS)
     ours = [wheel(name) for name in DISTRIBUTIONS]
     session.install("--force-reinstall", "--no-deps", *ours)
-    suites = ("tests/data", "tests/experiments", "tests/telemetry")
+    names = ("data", "experiments", "licensing", "telemetry")
+    suites = (f"tests/{name}" for name in names)
     run_tests(session, *suites, whole=False)
 
 
@@ -461,7 +469,7 @@ def receivers(session: nox.Session) -> None:
             session.run(*pip, requirement, external=True)
             env[f"LAZYCORE_TEST_{server.upper()}"] = str(place / "bin")
         session.posargs[:] = ["-m", "slow"]
-        run_tests(session, "tests/telemetry/test_servers.py", **env)
+        run_tests(session, "tests/telemetry/test_servers.py", env=env)
 
 
 @nox.session(requires=["wheels"], tags=MATRIX, default=False)
