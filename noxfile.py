@@ -59,7 +59,7 @@ TEST_TOOLS = ("pytest>=9", "hypothesis>=6.120")
 SDK = "opentelemetry-sdk>=1.38,<2"
 TEST_EXTRAS = {
     "experiments": ("jsonschema>=4.18", SDK),
-    "licensing": ("jsonschema>=4.18", "huggingface_hub>=0.24"),
+    "licensing": ("jsonschema>=4.18", "huggingface-hub>=0.24"),
     "telemetry": (SDK,),
 }
 EVERY_TEST_EXTRA = tuple(
