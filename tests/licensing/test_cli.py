@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -183,6 +185,46 @@ def test_a_report_in_a_file_still_says_how_it_ended(
     assert (code, said) == (3, "")
     assert error.startswith("out.sarif: 3 packages: 1 allowed, 2 to review, 0 denied")
     assert json.loads((project / "out.sarif").read_text())["version"] == "2.1.0"
+
+
+def _write_at_most(limit: int, words: Sequence[str]) -> int:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    return main(words)
+
+
+def test_a_full_disk_leaves_what_was_there(project: Path) -> None:
+    kept = project / "licences.lock"
+    kept.write_text("schema = 1\n")
+    words = ["snapshot", *ENV, "--output", "licences.lock"]
+    before = sorted(project.iterdir())
+    child = os.fork()
+    if child == 0:
+        os._exit(_write_at_most(100, words))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert kept.read_text() == "schema = 1\n"
+    assert sorted(project.iterdir()) == before
+    kept.chmod(0o640)
+    link = project / "link.lock"
+    link.symlink_to(kept)
+    assert main([*words[:-1], "link.lock"]) == 0
+    assert link.is_symlink()
+    assert (kept.stat().st_mode & 0o777, len(kept.read_text()) > 100) == (0o640, True)
+    assert main([*words[:-1], "/dev/null"]) == 0
+
+
+def test_a_full_disk_leaves_no_half_a_receipt(project: Path) -> None:
+    (project / "models.toml").write_text(MODELS.replace("{terms}", "ab" * 32))
+    words = ["models", "accept", "org/big", "--allowlist", "models.toml"]
+    words += ["--receipts", "receipts.jsonl", "--by", "ada"]
+    assert main(words) == 0
+    before = (project / "receipts.jsonl").read_bytes()
+    child = os.fork()
+    if child == 0:
+        os._exit(_write_at_most(len(before) + 50, words))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    assert (project / "receipts.jsonl").read_bytes() == before
+    assert main(words) == 0
 
 
 def test_only_here_is_for_locks(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,8 +24,22 @@ SNAPSHOT: Final = "licences.lock"
 def _write(text: str, output: str | None) -> None:
     if output is None:
         sys.stdout.write(text)
-    else:
-        Path(output).write_text(text, encoding="utf-8")
+        return
+    place = Path(output)
+    if place.exists() and not place.is_file():  # a device or a pipe
+        place.write_text(text, encoding="utf-8")
+        return
+    # A full disk must leave the old file, never half of a new one.
+    whole = place.resolve()
+    fresh = whole.with_name(f".{whole.name}.{os.getpid()}.new")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        if whole.exists():
+            fresh.chmod(whole.stat().st_mode & 0o777)
+        fresh.replace(whole)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 def find_policy(options: argparse.Namespace) -> Policy:

@@ -31,7 +31,9 @@ def notice(path: str | os.PathLike[str] | None = None) -> str:
         metadata = read_metadata(files.read("METADATA") or files.read("PKG-INFO") or "")
         own, extra = license_texts(files, metadata, files.read("RECORD") or "")
         finding = resolve(folder, bundled=False)
-        title = f"{finding.name} {finding.version}"
+        # Metadata that can't be read still has a folder with the name.
+        name = finding.name or folder.name.partition("-")[0]
+        title = f"{name} {finding.version}".strip()
         parts = [f"{'=' * 72}\n{title}\n{finding.expression or 'licence unknown'}\n"]
         for name, text in sorted({**own, **extra}.items()):
             parts.append(f"--- {name}\n{text.strip()}\n")

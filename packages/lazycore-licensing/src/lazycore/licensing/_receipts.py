@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import fcntl
 import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from lazycore.licensing import _tool
 from lazycore.licensing._decision import Usage
@@ -21,6 +22,8 @@ from lazycore.licensing._errors import (
 from lazycore.licensing._model_ids import parse_model_id
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from lazycore.licensing._models import ModelLicenseEntry
 
 GENESIS = "0" * 64
@@ -178,7 +181,7 @@ class ReceiptLog:
             message = "a receipt names who accepts: by is empty"
             raise ValueError(message)
         moment = (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC)
-        with self.path.open("ab+") as stream:
+        with self.path.open("ab+", buffering=0) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             stream.seek(0)
             raw = stream.read()
@@ -213,12 +216,16 @@ class ReceiptLog:
         )
 
 
-def _append(stream: BinaryIO, receipt: Receipt) -> None:
-    """Write one whole line or none: a full disk must not leave half a receipt."""
+def _append(stream: FileIO, receipt: Receipt) -> None:
+    """Write one whole line or none: a full disk must not leave half a receipt.
+
+    The stream has no buffer, or closing it would write the rest once more.
+    """
+    line = receipt.to_json().encode() + b"\n"
     end = stream.seek(0, os.SEEK_END)
     try:
-        stream.write(receipt.to_json().encode() + b"\n")
-        stream.flush()
+        if stream.write(line) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), stream.name)
         os.fsync(stream.fileno())
     except OSError:
         stream.truncate(end)
