@@ -11,43 +11,37 @@ names in its own environment.
 from __future__ import annotations
 
 import importlib
-import os
-import tempfile
-import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._attempt import CellOutcome, Workers
+from lazycore.experiments._attempt import CellOutcome
+from lazycore.experiments._dask_host import (
+    Files,
+    NotPreparedError,
+    Remote,
+    forget_host,
+    prepare_host,
+)
 from lazycore.experiments._errors import (
     ArtifactError,
-    ExperimentError,
     ExternalDependencyError,
 )
 from lazycore.experiments._failures import FailureClass
-from lazycore.experiments._host_pins import interpreter_sha256, pin_host
-from lazycore.experiments._launch import worker_policies
-from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._outcome import ArmOutcome, Attempt, Resources
 from lazycore.experiments._protocol import build_request
-from lazycore.experiments._snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
+    from pathlib import Path
 
+    from lazycore.experiments._lock import StudyLock
     from lazycore.experiments._plan import Cell
-    from lazycore.sandbox import BaseSandboxExecutor
 
 __all__ = ["DaskEngine"]
 
 _TICK_S = 0.2
 _DEATHS = 3
 _HINT = "pip install 'lazycore-experiments[dask]'"
-_Files = list[tuple[str, int, bytes]]
-
-
-class _NotPreparedError(ExperimentError):
-    """A worker that joined late has no host of this study yet."""
 
 
 class DaskEngine:
@@ -78,7 +72,7 @@ class DaskEngine:
             raise ArtifactError(f"{address}: no scheduler with a worker") from error
         self.count = max(1, sum(self._client.nthreads().values()))
         self.backend = ""
-        self._setup: tuple[str, bytes, _Files] | None = None
+        self._setup: tuple[str, bytes, Files] | None = None
         self._lock: StudyLock | None = None
 
     def start(
@@ -105,7 +99,7 @@ class DaskEngine:
         # Retries are ours, where each attempt is recorded.
         self._client.run_on_scheduler(_forbid_retries)
         self._prepare(list(self._client.nthreads()))
-        return _Remote(lock.digest)
+        return Remote(lock.digest)
 
     def run(
         self, items: Iterable[Cell], work: Callable[[Cell], CellOutcome]
@@ -163,7 +157,7 @@ class DaskEngine:
     def _prepare(self, addresses: list[str]) -> None:
         assert self._setup is not None  # `start` has run
         found = self._client.run(
-            _prepare_host, *self._setup, workers=addresses, on_error="return"
+            prepare_host, *self._setup, workers=addresses, on_error="return"
         )
         for address, backend in found.items():
             if isinstance(backend, BaseException):
@@ -178,7 +172,7 @@ class DaskEngine:
         if error is None:
             outcome: CellOutcome = future.result()
             return outcome
-        if isinstance(error, _NotPreparedError):
+        if isinstance(error, NotPreparedError):
             self._prepare([str(error)])
             return None
         if isinstance(error, self._dask.KilledWorker) or future.status == "lost":
@@ -191,109 +185,7 @@ class DaskEngine:
 
     def _forget(self) -> None:
         if self._setup is not None and self._client.status == "running":
-            self._client.run(_forget_host, self._setup[0], on_error="ignore")
-
-
-class _Remote:
-    """What a dask worker does with a cell; travels by pickle to trusted hosts."""
-
-    def __init__(self, digest: str) -> None:
-        self._digest = digest
-
-    def __call__(self, cell: Cell) -> CellOutcome:
-        host = _hosts.get(self._digest)
-        if host is None:
-            raise _NotPreparedError(_distributed().get_worker().address)
-        return host.workers.run(cell)
-
-
-class _Host:
-    """A study made ready in one dask worker process."""
-
-    def __init__(self, lock: StudyLock, files: _Files) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="lazycore-study-")
-        try:
-            place = Path(self._home.name).resolve()
-            _write_files(place / "received", files)
-            self._snapshot = take_snapshot(
-                place / "received", (), place / "snapshot", lock.tree_sha256
-            )
-            _refuse_other_host(lock)
-            _refuse_missing_variables(lock)
-            self.executor = _open_sandbox(lock, self._snapshot.root)
-            self.workers = Workers(
-                lock, self._snapshot.root, self.executor, dict(os.environ)
-            )
-        except BaseException:
-            self._home.cleanup()
-            raise
-
-    def close(self) -> None:
-        self.workers.close()
-        self.executor.close()
-        self._home.cleanup()
-
-
-_hosts: dict[str, _Host] = {}
-_guard = threading.Lock()
-
-
-def _prepare_host(digest: str, lock_data: bytes, files: _Files) -> str:
-    with _guard:
-        host = _hosts.get(digest)
-        if host is None:
-            host = _hosts[digest] = _Host(StudyLock.from_bytes(lock_data), files)
-        return host.executor.name
-
-
-def _forget_host(digest: str) -> None:
-    with _guard:
-        host = _hosts.pop(digest, None)
-    if host is not None:
-        host.close()
-
-
-def _open_sandbox(lock: StudyLock, snapshot: Path) -> BaseSandboxExecutor:
-    from lazycore.sandbox import get_default_executor
-
-    return get_default_executor(worker_policies(lock, snapshot, os.environ)[0])
-
-
-def _refuse_missing_variables(lock: StudyLock) -> None:
-    missing = lock.missing_variables(os.environ)
-    if missing:
-        raise ArtifactError("; ".join(map(str, missing)))
-
-
-def _refuse_other_host(lock: StudyLock) -> None:
-    """Compare this host's pins with the lock's, as a drift of the lock would be."""
-    from lazycore.experiments._canonical import canonical, thaw
-
-    pins = pin_host()
-    here = {
-        **thaw(lock.document),
-        "interpreter": thaw(pins.interpreter),
-        "environment": thaw(pins.environment),
-        "sdk": thaw(pins.sdk),
-    }
-    for arm in lock.study.arms:
-        found = interpreter_sha256(lock.study, arm)
-        here["workers"][arm.name]["interpreter_sha256"] = found
-    blockers = lock.drift(StudyLock.from_bytes(canonical(here)))
-    if blockers:
-        raise ArtifactError("; ".join(map(str, blockers)))
-
-
-def _write_files(folder: Path, files: _Files) -> None:
-    folder.mkdir()
-    for name, mode, data in files:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if mode == 0o120000:
-            path.symlink_to(data.decode())
-        else:
-            path.write_bytes(data)
-            path.chmod(mode & 0o777)
+            self._client.run(forget_host, self._setup[0], on_error="ignore")
 
 
 def _distributed() -> Any:  # an optional library without types
