@@ -22,19 +22,22 @@ if TYPE_CHECKING:
 
 _SEVERITY: Final = {Verdict.ALLOW: 0, Verdict.REVIEW: 1, Verdict.DENY: 2}
 # Only exceptions that free the program that links or includes the work lower its
-# class; every other exception, known to SPDX or not, changes nothing here.
-_RELIEVED: Final = {
-    "Autoconf-exception-2.0": LicenseClass.PERMISSIVE,
-    "Autoconf-exception-3.0": LicenseClass.PERMISSIVE,
-    "Bison-exception-2.2": LicenseClass.PERMISSIVE,
-    "Bootloader-exception": LicenseClass.PERMISSIVE,
-    "Classpath-exception-2.0": LicenseClass.WEAK_COPYLEFT,
-    "Font-exception-2.0": LicenseClass.PERMISSIVE,
-    "GCC-exception-2.0": LicenseClass.WEAK_COPYLEFT,
-    "GCC-exception-3.1": LicenseClass.PERMISSIVE,
-    "WxWindows-exception-3.1": LicenseClass.PERMISSIVE,
-    "eCos-exception-2.0": LicenseClass.WEAK_COPYLEFT,
-}
+# class, and no further than weak copyleft: changes to the work itself stay under its
+# licence. Every other exception, known to SPDX or not, changes nothing here.
+_RELIEVES: Final = frozenset(
+    (
+        "Autoconf-exception-2.0",
+        "Autoconf-exception-3.0",
+        "Bison-exception-2.2",
+        "Bootloader-exception",
+        "Classpath-exception-2.0",
+        "Font-exception-2.0",
+        "GCC-exception-2.0",
+        "GCC-exception-3.1",
+        "WxWindows-exception-3.1",
+        "eCos-exception-2.0",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +94,9 @@ def license_class_of(
         'WEAK_COPYLEFT'
     """
     kind = (classes or {}).get(licence.id.casefold(), classify(licence.id))
-    relieved = _RELIEVED.get(licence.exception or "")
-    if relieved is None or kind not in {
-        LicenseClass.STRONG_COPYLEFT,
-        LicenseClass.WEAK_COPYLEFT,
-    }:
-        return kind
-    return min(kind, relieved)
+    if kind is LicenseClass.STRONG_COPYLEFT and licence.exception in _RELIEVES:
+        return LicenseClass.WEAK_COPYLEFT
+    return kind
 
 
 class _Judged:

@@ -115,8 +115,9 @@ def classify(license_id: str) -> LicenseClass:
         license_id: An id of the SPDX list or a ``LicenseRef-``; deprecated ids count.
 
     Returns:
-        The class; `LicenseClass.UNKNOWN` for a ``LicenseRef-`` or an id nobody
-        listed, because an unknown licence grants nothing.
+        The class; `LicenseClass.UNKNOWN` for an id nobody listed and for a
+        ``LicenseRef-`` that does not call itself proprietary or non-commercial,
+        because an unknown licence grants nothing.
 
     Examples:
         >>> classify("mpl-2.0").name
@@ -124,4 +125,28 @@ def classify(license_id: str) -> LicenseClass:
     """
     key = license_id.casefold()
     found = spdx_licenses().get(key)
-    return _OWN.get(key, LicenseClass.UNKNOWN) if found is None else found.license_class
+    return _reference_class(key) if found is None else found.license_class
+
+
+# What a reference's name admits about itself. Both classes are at least as strict as
+# UNKNOWN in every use (a test holds that), so a name can be believed.
+_ADMITS = (
+    (
+        LicenseClass.NON_COMMERCIAL,
+        ("non-commercial", "noncommercial", "academic", "research-only"),
+    ),
+    (
+        LicenseClass.PROPRIETARY,
+        ("proprietary", "all-rights-reserved", "eula", "commercial"),
+    ),
+)
+
+
+def _reference_class(key: str) -> LicenseClass:
+    if key in _OWN:
+        return _OWN[key]
+    if "licenseref-" in key:
+        for kind, names in _ADMITS:
+            if any(name in key for name in names):
+                return kind
+    return LicenseClass.UNKNOWN

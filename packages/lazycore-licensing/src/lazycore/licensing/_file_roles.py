@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from lazycore.licensing._exceptions import mentions_exception, stated_exception
 from lazycore.licensing._prose import LATER, prose_ids
 from lazycore.licensing._texts import TextReport, identify
 
 MAX_FILES: Final = 12
 MAX_PREAMBLE: Final = 250  # words before a licence text
+MAX_HEAD: Final = 6000  # characters before a GNU text that belong to it
 # A file name that names a licence states one of several licences of the work; any
 # other suffix names another work.
 _LICENSE_WORD = re.compile(
@@ -33,6 +35,15 @@ _BUSINESS_SOURCE = re.compile(
     r"|licensed work:.{0,6000}additional use grant:",
     re.IGNORECASE | re.DOTALL,
 )
+_GNU_TITLE = re.compile(
+    r"GNU (?:AFFERO |LESSER |LIBRARY )?GENERAL PUBLIC LICENSE\s+Version \d",
+    re.IGNORECASE,
+)
+_THIS_VERSION = re.compile(
+    r"only\s+(?:valid\s+version|the\s+(?:gnu\s+)?general\s+public\s+licen[cs]e\s+"
+    r"version)",
+    re.IGNORECASE,
+)
 # One of these alone is in force, whatever its text promises for later.
 _IN_FORCE: Final = ("BUSL-", "FSL-")
 
@@ -49,6 +60,9 @@ class FileOpinion:
     unmatched: list[str] = field(default_factory=list)
     offers_choice: bool = False
     says_later: bool = False
+    exceptions: list[str] = field(default_factory=list)
+    mentions_exception: bool = False
+    restrictions: list[tuple[str, str]] = field(default_factory=list)
     prose: str = ""
     present: set[str] = field(default_factory=set)
 
@@ -64,12 +78,14 @@ def read_files(own: dict[str, str]) -> FileOpinion:
         ids = _in_force(report)
         opinion.present |= report.present
         opinion.offers_choice |= report.offers_choice
-        opinion.says_later |= LATER.search(text[:700]) is not None
+        _read_preamble(text, opinion)
         aggregated = report.words > 3 * report.expected_words + 400
         if not aggregated or not ids:
             opinion.conditions += [
                 one for one in report.conditions if one not in opinion.conditions
             ]
+            if report.restriction:
+                opinion.restrictions.append((path, report.restriction))
         first = min((match.position for match in report.matches), default=0)
         if _BUSINESS_SOURCE.search(text[:8000]):
             parts.append((path, ["BUSL-1.1"]))
@@ -93,6 +109,22 @@ def read_files(own: dict[str, str]) -> FileOpinion:
             opinion.says.append((path, "no SPDX text"))
     _combine(parts, opinion)
     return opinion
+
+
+def _read_preamble(text: str, opinion: FileOpinion) -> None:
+    """Read what stands before a GNU text: its version, an exception to it."""
+    title = _GNU_TITLE.search(text)
+    near = title is not None and title.start() < MAX_HEAD
+    head = text[: max(title.start(), 200)] if title and near else text[:700]
+    if _THIS_VERSION.search(head) is None:
+        opinion.says_later |= LATER.search(head) is not None
+    if "xception" not in text[:40_000] and "permission" not in head:
+        return
+    # A file of its own may hold the exception alone.
+    exception = stated_exception(head if near or len(text) > 12_000 else text)
+    if exception is not None and exception not in opinion.exceptions:
+        opinion.exceptions.append(exception)
+    opinion.mentions_exception |= mentions_exception(head)
 
 
 def _names_a_work(name: str) -> bool:

@@ -90,6 +90,12 @@ _EXACT: Final = {
     "elastic 2.0": "Elastic-2.0",
     "historical permission notice and disclaimer hpnd": "HPND",
     "artistic 2.0": "Artistic-2.0",
+    "free for non commercial use": "LicenseRef-Non-Commercial",
+    "free for educational use": "LicenseRef-Non-Commercial",
+    "free for home use": "LicenseRef-Non-Commercial",
+    "free to use but restricted": "LicenseRef-Proprietary",
+    "freeware": "LicenseRef-Proprietary",
+    "all rights reserved": "LicenseRef-Proprietary",
     "proprietary": "LicenseRef-Proprietary",
     "commercial": "LicenseRef-Proprietary",
     "nvidia proprietary software": "LicenseRef-Proprietary",
@@ -137,7 +143,7 @@ def exact_id(name: str) -> str | None:
     return _EXACT.get(reduced) or _gnu(name)
 
 
-def family(name: str) -> str | None:
+def vague_family(name: str) -> str | None:
     """Return the family that a vague name belongs to: ``BSD``, ``GPL``, ..."""
     lower = name.lower()
     for word, found in (
@@ -163,7 +169,7 @@ def _gnu(name: str) -> str | None:
     lower = re.sub(r"licen[cs]es?|version|public|the\b|[(),;:/-]", " ", name.lower())
     lower = re.sub(r"\b(a?l?gpl)v?(?=\d)", r"\1 ", lower)
     lower = re.sub(r"\bv(?=\d)", "", lower)
-    found = family(name)
+    found = vague_family(name)
     if found not in {"GPL", "LGPL", "AGPL"}:
         return None
     versions = {match[1].removesuffix(".0") for match in _GNU_VERSION.finditer(lower)}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lazycore.licensing._expression import normalize
 from lazycore.licensing._names import exact_id
+
+if TYPE_CHECKING:
+    from lazycore.licensing._metadata import Metadata
 
 _SPDX_TAG = re.compile(r"SPDX-License-Identifier:\s*([^\n*#<>]{2,200})", re.IGNORECASE)
 _PHRASES: Final = (
@@ -55,6 +58,12 @@ LATER: Final = re.compile(
     re.IGNORECASE,
 )
 
+_CHOICE = re.compile(
+    r"(?:dual|tri|multi)[- ]?licen[cs]|under either|either (?:the|of) .{3,80} or "
+    r"|at your (?:option|choice)(?!\W*any later)",
+    re.IGNORECASE,
+)
+
 
 def prose_ids(text: str) -> list[str]:
     """Return the ids of the licences that a short text names, in order.
@@ -92,3 +101,9 @@ def readme_section(text: str) -> str:
     # The next heading ends the section.
     following = re.search(r"\n#{1,6} |\n[=~-]{4,}\n", rest)
     return rest[: following.start()] if following else rest[:600]
+
+
+def says_choice(metadata: Metadata) -> bool:
+    """Tell whether the summary or the README offers a choice of licences."""
+    said = f"{metadata.first('summary')} {readme_section(metadata.description)}"
+    return _CHOICE.search(" ".join(said.split())) is not None

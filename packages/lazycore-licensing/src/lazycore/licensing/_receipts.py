@@ -224,9 +224,13 @@ def _append(stream: FileIO, receipt: Receipt) -> None:
     line = receipt.to_json().encode() + b"\n"
     end = stream.seek(0, os.SEEK_END)
     try:
-        if stream.write(line) != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), stream.name)
+        _write_whole(stream, line)
         os.fsync(stream.fileno())
     except OSError:
         stream.truncate(end)
         raise
+
+
+def _write_whole(stream: FileIO, line: bytes) -> None:
+    if stream.write(line) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), stream.name)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
-from lazycore.licensing._classes import (
-    LicenseClass,
-    classify,
-    fact_bytes,
-    fact_rows,
+from lazycore.licensing._additions import (
+    MAX_ADDED,
+    REFERENCE,
+    foreign_ranges,
+    takes_away,
 )
+from lazycore.licensing._classes import fact_bytes, fact_rows
 from lazycore.licensing._conditions import CONDITIONS, TRIGGERS
 from lazycore.licensing._shingles import shingles, words
 
@@ -59,6 +60,7 @@ class TextReport:
         words: Number of words that were read.
         expected_words: Number of words of the licences found.
         present: Every id of which enough is there, each looked at alone.
+        restriction: Words beside those licences that restrict them, else empty.
     """
 
     matches: tuple[TextMatch, ...] = ()
@@ -67,6 +69,7 @@ class TextReport:
     words: int = 0
     expected_words: int = 0
     present: frozenset[str] = frozenset()
+    restriction: str = ""
 
 
 @cache
@@ -121,11 +124,17 @@ def _identify(text: str) -> TextReport:
     by_row = _candidates(marks)
     rows = _rows()
     present = frozenset(rows[row][0] for row in by_row)
-    matches, expected = _cover(by_row, marks)
+    matches, expected, covered = _cover(by_row, marks)
     found = [match.id for match in matches]
+    conditions = _conditions(text, found)
+    restriction = None
+    if not conditions and len(tokens) - expected <= MAX_ADDED:
+        foreign = foreign_ranges(covered, len(tokens))
+        restriction = takes_away(text, foreign) if foreign else None
     return TextReport(
         matches=tuple(matches),
-        conditions=_conditions(text, found),
+        conditions=conditions if restriction is None else (REFERENCE,),
+        restriction=restriction or "",
         offers_choice=_CHOICE.search(_head(text)) is not None,
         words=len(tokens),
         expected_words=expected,
@@ -160,11 +169,18 @@ def _candidates(marks: dict[int, int]) -> dict[int, set[int]]:
 
 def _cover(
     by_row: dict[int, set[int]], positions: dict[int, int]
-) -> tuple[list[TextMatch], int]:
+) -> tuple[list[TextMatch], int, list[tuple[list[int], int]]]:
     """Take the best licence, forget its marks, and look again at the rest."""
     rows = _rows()
     matches: list[TextMatch] = []
+    covered: list[tuple[list[int], int]] = []
     expected = 0
+    by_row = {
+        row: near
+        for row, found in by_row.items()
+        if len(near := _together(found, positions, rows[row][3]))
+        >= CONTAINMENT * rows[row][1]
+    }
     while by_row:
         best, best_score = -1, 0.0
         for row, found in by_row.items():
@@ -179,24 +195,40 @@ def _cover(
                     best, best_score = row, score
         if best < 0:
             break
-        identifier, total, _, size, _ = rows[best]
+        identifier, total, stride, size, _ = rows[best]
         taken = by_row.pop(best)
         # A few marks may stand anywhere, so the start is drawn from the middle.
         places = sorted(positions[mark] for mark in taken)
-        low, high = places[len(places) // 5], places[-1 - len(places) // 5]
-        where = max(0, low - size // 5 - 20)
+        where = max(0, places[len(places) // 5] - size // 5 - 20)
         by_row = {
             row: left
             for row, held in by_row.items()
             if (left := held - taken) and len(left) >= CONTAINMENT * rows[row][1]
         }
-        if high - low > 2 * size and classify(identifier) is LicenseClass.PERMISSIVE:
-            continue  # marks of many texts, strewn over the file
         matches.append(
             TextMatch(id=identifier, containment=len(taken) / total, position=where)
         )
+        covered.append((places, stride))
         expected += size
-    return matches, expected
+    return matches, expected, covered
+
+
+def _together(found: set[int], positions: dict[int, int], size: int) -> set[int]:
+    """Keep the marks of the place where they stand densest.
+
+    A file of forty licences holds most marks of many more, strewn over all of it.
+    """
+    width = 2 * size  # conditions may be put between two parts of a text
+    places = sorted((positions[mark], mark) for mark in found)
+    if places[-1][0] - places[0][0] <= width:
+        return found
+    best, start, first = 0, 0, 0
+    for last, (place, _) in enumerate(places):
+        while place - places[first][0] > width:
+            first += 1
+        if last - first + 1 > best:
+            best, start = last - first + 1, first
+    return {mark for _, mark in places[start : start + best]}
 
 
 def _head(text: str) -> str:
