@@ -427,7 +427,10 @@ def unprivileged(session: nox.Session) -> None:
         os.chown(home, NOBODY, NOBODY)
         session.chdir(home)
         # Of experiments only what holds the kernel: no user changes the rest.
-        for suite, marks in (("sandbox", "not slow"), ("experiments", "once")):
+        for suite, marks in (
+            ("sandbox", "not slow"),
+            ("experiments", "once and not slow"),
+        ):
             session.run(
                 *AS_NOBODY,
                 str(environment / "bin/python"),
