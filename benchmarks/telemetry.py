@@ -323,8 +323,13 @@ def footprint() -> dict[str, Any]:
         if found.metadata["Name"] in names:
             continue
         names.add(found.metadata["Name"])
-        for file in found.files or ():
-            path = Path(str(found.locate_file(file)))
+        paths = [Path(str(found.locate_file(file))) for file in found.files or ()]
+        if name == "lazycore-telemetry" and not any(p.suffix == ".py" for p in paths):
+            # An editable install lists a link to the sources instead of them.
+            source = importlib.util.find_spec("lazycore.telemetry")
+            assert source is not None and source.origin is not None
+            paths += Path(source.origin).parent.rglob("*")
+        for path in paths:
             if path.suffix != ".pyc" and path.is_file():
                 size += path.stat().st_size
         todo += [
