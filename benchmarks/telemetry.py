@@ -327,7 +327,8 @@ def footprint() -> dict[str, Any]:
         if name == "lazycore-telemetry" and not any(p.suffix == ".py" for p in paths):
             # An editable install lists a link to the sources instead of them.
             source = importlib.util.find_spec("lazycore.telemetry")
-            assert source is not None and source.origin is not None
+            assert source is not None
+            assert source.origin is not None
             paths += Path(source.origin).parent.rglob("*")
         for path in paths:
             if path.suffix != ".pyc" and path.is_file():
