@@ -188,16 +188,21 @@ def parse(text: str) -> Expression:
 did you mean 'Apache-1.0', 'Apache-1.1' or 'Apache-2.0'? (at character 8 of \
 'MIT AND Apache')
     """
-    parser = _Parser(text)  # refuses what is no text before it is measured
+    return _parse(text, suggest=True)
+
+
+def _parse(text: str, *, suggest: bool) -> Expression:
+    # The parser refuses what is no text before it is measured.
+    parser = _Parser(text, suggest=suggest)
     if len(text) <= SHORT_CHARACTERS:
-        return _parse_short(text)
+        return _parse_short(text, suggest=suggest)
     return Expression(parser.run())
 
 
 @lru_cache(maxsize=1024)
-def _parse_short(text: str) -> Expression:
+def _parse_short(text: str, *, suggest: bool) -> Expression:
     """Parse once what an environment states a hundred times."""
-    return Expression(_Parser(text).run())
+    return Expression(_Parser(text, suggest=suggest).run())
 
 
 def normalize(text: str) -> Expression | None:
@@ -208,7 +213,7 @@ def normalize(text: str) -> Expression | None:
         True
     """
     try:
-        return parse(text)
+        return _parse(text, suggest=False)
     except ExpressionError:
         return None
 
@@ -216,7 +221,7 @@ def normalize(text: str) -> Expression | None:
 class _Parser:
     """Operator precedence with explicit stacks: WITH over AND over OR."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, suggest: bool) -> None:
         if not isinstance(text, str):
             raise TypeError(f"an expression is text, got {type(text).__name__}")
         if len(text) > MAX_CHARACTERS:
@@ -227,6 +232,7 @@ class _Parser:
                 position=MAX_CHARACTERS,
             )
         self.text = text
+        self.suggest = suggest  # names that are close, for a person who reads
         self.seen: dict[str, License] = {}
         # One frame per open parenthesis: its position, the finished operands of
         # OR, and those of the AND that is being read.
@@ -325,7 +331,7 @@ class _Parser:
             name.casefold()
         )
         if found is None:
-            raise self.fail(_unknown("SPDX id", name, spdx_licenses()), at)
+            raise self.fail(self._unknown("SPDX id", name, spdx_licenses()), at)
         if found.id.endswith("+"):
             name, or_later = found.id[:-1], True
         else:
@@ -354,11 +360,15 @@ class _Parser:
             known = spdx_exceptions().get(word.casefold())
             if known is None:
                 what = "SPDX exception"
-                raise self.fail(_unknown(what, word, spdx_exceptions()), at)
+                raise self.fail(self._unknown(what, word, spdx_exceptions()), at)
             exception = known
         conjunction[-1] = License(
             id=licence.id, or_later=licence.or_later, exception=exception
         )
+
+    def _unknown(self, what: str, name: str, known: Mapping[str, object]) -> str:
+        told = f"{name!r} is not an {what}"
+        return f"{told}; {_hint(name, known)}" if self.suggest else told
 
 
 _OPERATORS = frozenset({"AND", "OR", "WITH", "and", "or", "with"})
@@ -428,16 +438,15 @@ def _canonical_reference(text: str) -> str:
     return f"{document}{colon}{licence}"
 
 
-def _unknown(what: str, name: str, known: Mapping[str, object]) -> str:
+def _hint(name: str, known: Mapping[str, object]) -> str:
     import difflib
 
     folded = name.casefold()
     close = [key for key in known if folded and key.startswith(f"{folded}-")][:3]
     close = close or difflib.get_close_matches(folded[:80], known, n=3)
     canonical = [getattr(known[key], "id", known[key]) for key in close]
-    hint = "use a LicenseRef- for a licence of one's own"
-    if canonical:
-        *first, last = [repr(text) for text in canonical]
-        joined = f"{', '.join(first)} or {last}" if first else last
-        hint = f"did you mean {joined}?"
-    return f"{name!r} is not an {what}; {hint}"
+    if not canonical:
+        return "use a LicenseRef- for a licence of one's own"
+    *first, last = [repr(text) for text in canonical]
+    joined = f"{', '.join(first)} or {last}" if first else last
+    return f"did you mean {joined}?"
