@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_sandbox")
 AGAIN = "raise RuntimeError('again')"
 
 
+@pytest.mark.once
 def test_attempts_of_a_killed_session_are_counted_on(
     write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:

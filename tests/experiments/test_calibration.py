@@ -82,6 +82,7 @@ WORLDS = [
 
 
 @pytest.mark.parametrize("unit", WORLDS)
+@pytest.mark.once
 def test_a_against_a_few_studies(unit: Callable[[random.Random, float], float]) -> None:
     rates = simulate(unit, effect=0.0, studies=60, resamples=199)
     assert 0 < rates.rejected <= 0.12

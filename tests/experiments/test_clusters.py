@@ -149,6 +149,7 @@ def simulate(studies: int, resamples: int) -> tuple[float, float, float]:
     return rejected / studies, covered / studies, careless / studies
 
 
+@pytest.mark.once
 def test_grouped_studies_of_nothing_keep_their_level() -> None:
     rejected, covered, careless = simulate(25, 199)
     assert rejected <= 0.15

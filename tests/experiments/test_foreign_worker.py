@@ -63,6 +63,7 @@ fs.writeSync(Number(process.env.LAZYCORE_REPLY_FD), JSON.stringify({
         ),
     ],
 )
+@pytest.mark.once
 def test_a_worker_in_another_language_answers(
     write_study: Write, make_lock: Make, tmp_path: Path, program: str, source: str
 ) -> None:

@@ -43,6 +43,7 @@ def test_a_second_session_continues_the_chain(tmp_path: Path) -> None:
     assert len(list(read_journal(tmp_path / "journal.jsonl"))) == 3
 
 
+@pytest.mark.once
 def test_every_cut_of_the_last_line_is_mended(tmp_path: Path) -> None:
     path = write(tmp_path, 2)
     data = path.read_bytes()
@@ -59,6 +60,7 @@ def test_every_cut_of_the_last_line_is_mended(tmp_path: Path) -> None:
         assert [r.body["number"] for r in read_journal(path)] == [0, 9]
 
 
+@pytest.mark.once
 def test_every_changed_byte_is_found_with_its_record(tmp_path: Path) -> None:
     path = write(tmp_path, 3)
     data = path.read_bytes()

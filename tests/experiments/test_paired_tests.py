@@ -69,6 +69,7 @@ def test_wilcoxon_of_few_differences_is_exact(
     assert wilcoxon_p(values) == p_value
 
 
+@pytest.mark.once
 def test_wilcoxon_equals_scipys_exact_and_asymptotic() -> None:
     stats = pytest.importorskip("scipy.stats", reason="scipy is not installed")
     without_ties = [math.sin(i) + 0.3 for i in range(30)]

@@ -69,6 +69,7 @@ def test_asking_again_for_a_signed_run_keeps_its_receipts(
     assert verify_run(run, public_key=public(key)).holds
 
 
+@pytest.mark.once
 def test_every_changed_byte_of_the_receipts_is_named_by_record(
     run: Path, key: Path
 ) -> None:

@@ -184,6 +184,7 @@ def test_nothing_is_loaded_and_scripts_are_pinned(make_record: MakeRecord) -> No
         pytest.param((50, 4, 1), id="fifty benchmarks"),
     ],
 )
+@pytest.mark.once
 def test_a_large_run_still_fits_one_small_file(
     make_record: MakeRecord, size: tuple[int, int, int]
 ) -> None:

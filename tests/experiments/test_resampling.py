@@ -167,6 +167,7 @@ def test_draws_are_kept_where_the_limit_is_not_needed_or_not_there(
     assert worth_drawing(values, resamples=10_000)
 
 
+@pytest.mark.once
 def test_bootstrap_error_equals_scipys() -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is not installed")
     stats = pytest.importorskip("scipy.stats", reason="scipy is not installed")

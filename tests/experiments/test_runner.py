@@ -91,6 +91,7 @@ return {"score": others + burn(0.2)}
 
 
 @pytest.mark.parametrize("mode", ["fresh", "fork"])
+@pytest.mark.once
 def test_cpu_time_is_the_truth_with_children_and_orphans(
     mode: str, run_body: Run
 ) -> None:
@@ -158,6 +159,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("mode", ["fresh", "fork", "session"])
+@pytest.mark.once
 def test_one_bad_unit_never_ends_a_study(mode: str, run_body: Run) -> None:
     assert {kind for pair in PAIRS.values() for kind in pair if kind} == {*BAD_UNITS}
     branches = [
@@ -194,6 +196,7 @@ def test_a_log_line_on_stdout_harms_nothing(run_body: Run) -> None:
     assert record.failed_cells == 0
 
 
+@pytest.mark.once
 def test_the_worker_sees_neither_network_nor_the_study_folder(run_body: Run) -> None:
     record = run_body(
         """\
@@ -258,6 +261,7 @@ return Reply(units={
     assert set(record.order(cell)) == {"no_op", "candidate"}
 
 
+@pytest.mark.once
 def test_a_passed_secret_in_the_answer_fails_that_attempt_only(
     write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
@@ -346,6 +350,7 @@ def test_an_edit_of_the_study_while_it_runs_changes_nothing(
     assert record.failed_cells == 0
 
 
+@pytest.mark.once
 def test_an_edit_of_the_snapshot_while_the_study_runs_is_found(
     write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
@@ -426,6 +431,7 @@ def hide_module(snapshot: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["bytecode", "package"])
 @pytest.mark.parametrize("when", ["between sessions", "while it runs"])
+@pytest.mark.once
 def test_what_is_added_to_the_snapshot_is_found(
     kind: str, when: str, write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:
@@ -467,6 +473,7 @@ def test_a_folder_with_foreign_files_is_refused(
         run_study(make_lock(write_study()), folder)
 
 
+@pytest.mark.once
 def test_a_run_folder_in_use_is_refused_and_its_holder_named(
     write_study: Write, make_lock: Make, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def test_every_schema_ships_with_its_id(name: str) -> None:
     assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
+@pytest.mark.once
 def test_a_run_with_every_outcome_is_what_the_schemas_say(run_body: RunBody) -> None:
     pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     record = run_body(

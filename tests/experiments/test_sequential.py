@@ -84,6 +84,7 @@ def reject_somewhere(studies: int, spending: str, units: int, resamples: int) ->
     return rejected / studies
 
 
+@pytest.mark.once
 def test_a_few_studies_of_nothing_with_four_looks_each() -> None:
     assert reject_somewhere(30, "pocock", 40, 99) <= 0.2
 

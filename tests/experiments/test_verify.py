@@ -27,6 +27,7 @@ def files_of(run: Path) -> list[Path]:
     )
 
 
+@pytest.mark.once
 def test_any_changed_byte_is_named(run: Path) -> None:
     choose = random.Random(5)
     for path in files_of(run):
