@@ -4,10 +4,11 @@
         [--peers FOLDER] [--rounds 3] [--json FILE]
 
 ``FOLDER`` holds one virtual environment per peer, named like its distribution:
-pip-licenses, licsniff, license-audit, cyclonedx-bom. Absent peers are named and left
-out. Each round runs every tool once, as its users run it; the best processor time of
-its child processes counts. "exact" is the same set of SPDX ids with the same operator;
-"milder" is a class below the label.
+pip-licenses, licsniff, license-audit, cyclonedx-bom, licensecheck (its local look-up
+alone: the rest asks the network). Absent peers are named and left out. Each round runs
+every tool once, as its users run it; the best processor time of its child processes
+counts. "exact" is the same set of SPDX ids with the same operator; "milder" is a class
+below the label.
 """
 
 from __future__ import annotations
@@ -98,12 +99,31 @@ def cyclonedx_bom(site: Path, peers: Path) -> Answers:
     return answers
 
 
+_LOOK_UP = """
+import importlib.metadata, json
+from licensecheck.packageinfo import LocalPackageInfo
+from licensecheck.types import PackageInfo
+names = [d.metadata["Name"] for d in importlib.metadata.distributions(path=[SITE])]
+look = lambda name: LocalPackageInfo(PackageInfo(name=name)).get_license()
+print(json.dumps({name: look(name) or "" for name in names}))
+"""
+
+
+def licensecheck(site: Path, peers: Path) -> Answers:
+    """Ask licensecheck's local look-up, which reads installed metadata."""
+    python = str(peers / "licensecheck/bin/python")
+    program = f"SITE = {str(site)!r}\n{_LOOK_UP}"
+    answers: Answers = json.loads(run([python, "-c", program], PYTHONPATH=str(site)))
+    return answers
+
+
 TOOLS = {
     "lazycore-licensing": ours,
     "pip-licenses": pip_licenses,
     "licsniff": licsniff,
     "license-audit": license_audit,
     "cyclonedx-bom": cyclonedx_bom,
+    "licensecheck": licensecheck,
 }
 
 
