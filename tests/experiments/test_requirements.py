@@ -11,7 +11,9 @@ TABLE = Path(__file__).parents[2] / "docs" / "experiments" / "requirements.md"
 NUMBERS = [*map(str, range(1, 49)), "3a", "28a"]
 
 if not TABLE.exists():  # a source distribution has the tests alone
-    pytest.skip("the documentation is not here", allow_module_level=True)
+    pytest.skip(
+        "the documentation does not lie beside these tests", allow_module_level=True
+    )
 
 
 def rows() -> list[tuple[str, str]]:
