@@ -228,6 +228,72 @@ def tests(session: nox.Session, slice_name: str) -> None:
     run_tests(session, f"tests/{slice_name}", whole=session.python == THIS_PYTHON)
 
 
+def python_for_anyone() -> str | None:
+    """Return an interpreter that a user other than the caller may start."""
+    for name in (*(f"python{version}" for version in PYTHONS), "/usr/bin/python3"):
+        found = shutil.which(name)
+        if found is None:
+            continue
+        # It must start itself as well: setpriv(1) still has root's way to a file,
+        # what it starts has not.
+        probe = (
+            "import subprocess, sys; "
+            "subprocess.run([sys.executable, '-c', ''], check=True); "
+            "print(sys.version_info >= (3, 11) and sys.executable)"
+        )
+        done = subprocess.run(
+            [*AS_NOBODY, found, "-I", "-c", probe],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0 and done.stdout.strip() != "False":
+            return found
+    return None
+
+
+@nox.session(venv_backend="none", requires=["wheels"], tags=MATRIX, default=False)
+def unprivileged(session: nox.Session) -> None:
+    """Run the suites that lean on the kernel as a plain user, when root starts nox."""
+    if os.geteuid() != 0:
+        session.skip("this is a plain user already: every other session ran as one")
+    python = python_for_anyone()
+    if python is None:
+        session.error("no Python >= 3.11 here may be started by user 65534")
+    with tempfile.TemporaryDirectory(prefix="lazycore-plain-") as folder:
+        place = Path(folder)
+        place.chmod(0o755)
+        environment = place / "venv"
+        session.run(sys.executable, "-m", "virtualenv", "-q", "-p", python, environment)
+        ours = [wheel(name) for name in DISTRIBUTIONS]
+        pip = (str(environment / "bin/python"), "-m", "pip", "install", "-q")
+        session.run(*pip, *ours, *TEST_TOOLS)
+        shutil.copy(ROOT / "pyproject.toml", place)
+        ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
+        shutil.copytree(ROOT / "tests", place / "tests", ignore=ignore)
+        home = place / "home"
+        home.mkdir()
+        os.chown(home, NOBODY, NOBODY)
+        session.chdir(home)
+        # Of experiments only what holds the kernel: no user changes the rest.
+        for suite, marks in (
+            ("sandbox", "not slow"),
+            ("experiments", "once and not slow"),
+        ):
+            session.run(
+                *AS_NOBODY,
+                str(environment / "bin/python"),
+                *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
+                f"--config-file={place / 'pyproject.toml'}",
+                f"--rootdir={place}",
+                str(place / "tests" / suite),
+                *("-m", marks),
+                *session.posargs,
+                env={"HOME": str(home), "LAZYCORE_SESSION": session.name},
+            )
+        session.chdir(ROOT)
+
+
 @nox.session(requires=["wheels"], tags=MATRIX)
 def distributions(session: nox.Session) -> None:
     """Hold the built files and the source tree against the namespace rules."""
@@ -377,72 +443,6 @@ def demo(session: nox.Session) -> None:
             session.run("lazycore-experiments", "demo", study, "--output", output)
             session.run("lazycore-experiments", "verify", output)
     run_tests(session, *tests_with_libraries("experiments"))
-
-
-def python_for_anyone() -> str | None:
-    """Return an interpreter that a user other than the caller may start."""
-    for name in (*(f"python{version}" for version in PYTHONS), "/usr/bin/python3"):
-        found = shutil.which(name)
-        if found is None:
-            continue
-        # It must start itself as well: setpriv(1) still has root's way to a file,
-        # what it starts has not.
-        probe = (
-            "import subprocess, sys; "
-            "subprocess.run([sys.executable, '-c', ''], check=True); "
-            "print(sys.version_info >= (3, 11) and sys.executable)"
-        )
-        done = subprocess.run(
-            [*AS_NOBODY, found, "-I", "-c", probe],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode == 0 and done.stdout.strip() != "False":
-            return found
-    return None
-
-
-@nox.session(venv_backend="none", requires=["wheels"], tags=MATRIX, default=False)
-def unprivileged(session: nox.Session) -> None:
-    """Run the suites that lean on the kernel as a plain user, when root starts nox."""
-    if os.geteuid() != 0:
-        session.skip("this is a plain user already: every other session ran as one")
-    python = python_for_anyone()
-    if python is None:
-        session.error("no Python >= 3.11 here may be started by user 65534")
-    with tempfile.TemporaryDirectory(prefix="lazycore-plain-") as folder:
-        place = Path(folder)
-        place.chmod(0o755)
-        environment = place / "venv"
-        session.run(sys.executable, "-m", "virtualenv", "-q", "-p", python, environment)
-        ours = [wheel(name) for name in DISTRIBUTIONS]
-        pip = (str(environment / "bin/python"), "-m", "pip", "install", "-q")
-        session.run(*pip, *ours, *TEST_TOOLS)
-        shutil.copy(ROOT / "pyproject.toml", place)
-        ignore = shutil.ignore_patterns("__pycache__", ".hypothesis")
-        shutil.copytree(ROOT / "tests", place / "tests", ignore=ignore)
-        home = place / "home"
-        home.mkdir()
-        os.chown(home, NOBODY, NOBODY)
-        session.chdir(home)
-        # Of experiments only what holds the kernel: no user changes the rest.
-        for suite, marks in (
-            ("sandbox", "not slow"),
-            ("experiments", "once and not slow"),
-        ):
-            session.run(
-                *AS_NOBODY,
-                str(environment / "bin/python"),
-                *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
-                f"--config-file={place / 'pyproject.toml'}",
-                f"--rootdir={place}",
-                str(place / "tests" / suite),
-                *("-m", marks),
-                *session.posargs,
-                env={"HOME": str(home), "LAZYCORE_SESSION": session.name},
-            )
-        session.chdir(ROOT)
 
 
 @nox.session(python=PYTHONS[0], requires=["wheels"], default=False)
