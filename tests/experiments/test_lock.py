@@ -180,6 +180,18 @@ def test_a_module_dropped_into_the_environment_is_found(tmp_path: Path) -> None:
     assert difference(dropped, pin_environment((site,))) == named
 
 
+def test_a_linked_folder_that_is_turned_elsewhere_is_found(tmp_path: Path) -> None:
+    site = fake_site(tmp_path / "site")
+    for name in ("one", "two"):
+        (site / name).mkdir()
+    (site / "linked").symlink_to("one")
+    before = pin_environment((site,))
+    (site / "linked").unlink()
+    (site / "linked").symlink_to("two")
+    named = ["files that no distribution owns changed"]
+    assert difference(before, pin_environment((site,))) == named
+
+
 def test_bytecode_caches_are_no_drift(tmp_path: Path) -> None:
     site = fake_site(tmp_path / "site")
     before = pin_environment((site,))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lazycore.experiments._canonical import digest, sha256_hex
 from lazycore.experiments._checkout import read_head
 from lazycore.experiments._errors import ArtifactError, ValidationError
-from lazycore.experiments._interpreter import hash_file
+from lazycore.experiments._file_hashes import hash_file
 from lazycore.experiments._tree import read_tree
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from lazycore.experiments._errors import (
     WorkerError,
 )
 from lazycore.experiments._failures import FailureClass
-from lazycore.experiments._interpreter import hash_file
+from lazycore.experiments._file_hashes import hash_file
 from lazycore.experiments._launch import FIXED_ENVIRONMENT, LAUNCHER, sdk_root
 from lazycore.experiments._protocol import read_response
 from lazycore.experiments._secrets import Redactor, require_secret_free

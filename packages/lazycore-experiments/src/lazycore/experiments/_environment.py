@@ -9,20 +9,22 @@ sources that are hashed.
 from __future__ import annotations
 
 import base64
+import csv
 import os
 import sysconfig
-from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._canonical import digest
-from lazycore.experiments._interpreter import hash_file
+from lazycore.experiments._file_hashes import hash_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["difference", "package_folders", "pin_environment"]
+
+_ADDED_BY_INSTALLERS = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json"}
 
 
 def package_folders() -> tuple[Path, ...]:
@@ -48,26 +50,25 @@ def pin_environment(
         differs from its RECORD; ``unowned``: digest of all other files.
     """
     roots = package_folders() if folders is None else folders
-    files = [(root, path) for root in roots for path in _files(root)]
-    hashes: dict[Path, str] = {}
-    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        paths = [root / path for root, path in files]
-        for done, (path, value) in enumerate(
-            zip(paths, pool.map(hash_file, paths), strict=True), 1
-        ):
-            hashes[path] = value
-            if progress is not None and (done % 500 == 0 or done == len(paths)):
-                progress(done, len(paths))
-    owned: set[Path] = set()
+    trees = [
+        hash_tree(root, skipped={"__pycache__"}, progress=progress) for root in roots
+    ]
+    owned: set[str] = set()
+    hashes = {
+        f"{root}/{name}": value
+        for root, tree in zip(roots, trees, strict=True)
+        for name, value in tree.items()
+    }
     distributions: dict[str, Any] = {}
     for found in metadata.distributions(path=[str(root) for root in roots]):
-        pin, paths_of = _pin_distribution(found, hashes)
-        owned |= paths_of
-        distributions[_name(found)] = pin
+        name, pin, paths = _pin_distribution(found, hashes)
+        owned |= paths
+        distributions[name] = pin
     unowned = sorted(
-        [path.as_posix(), hashes[root / path]]
-        for root, path in files
-        if root / path not in owned
+        [name, value]
+        for root, tree in zip(roots, trees, strict=True)
+        for name, value in tree.items()
+        if f"{root}/{name}" not in owned
     )
     return {
         "distributions": distributions,
@@ -95,48 +96,54 @@ def difference(locked: dict[str, Any], found: dict[str, Any]) -> list[str]:
     return changes
 
 
-def _files(root: Path) -> list[Path]:
-    found = []
-    for folder, names, files in os.walk(root):
-        names[:] = sorted(name for name in names if name != "__pycache__")
-        for name in sorted(files):
-            path = Path(folder, name)
-            if path.is_file():
-                found.append(path.relative_to(root))
-    return found
-
-
-def _name(found: metadata.Distribution) -> str:
-    return (found.metadata["Name"] or "?").lower().replace("_", "-")
-
-
 def _pin_distribution(
-    found: metadata.Distribution, hashes: dict[Path, str]
-) -> tuple[dict[str, Any], set[Path]]:
-    owned: set[Path] = set()
+    found: metadata.Distribution, hashes: Mapping[str, str]
+) -> tuple[str, dict[str, Any], set[str]]:
+    owned: set[str] = set()
     rows: list[list[str]] = []
     altered = False
-    for file in found.files or ():
-        path = Path(os.path.normpath(str(file.locate())))
+    root = str(found.locate_file(""))
+    for name, stated in _recorded(found):
+        path = f"{root}/{name}"
+        if path not in hashes:  # an absolute name, or one that climbs
+            path = os.path.normpath(os.path.join(root, name))  # noqa: PTH118
         value = hashes.get(path)
         if value is None:  # scripts outside the folders, caches, removed files
             continue
         owned.add(path)
         # Installers add these after the wheel's own RECORD was written.
-        if file.name in {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json"}:
+        if name.rpartition("/")[2] in _ADDED_BY_INSTALLERS:
             continue
-        rows.append([str(file).replace(os.sep, "/"), value])
-        if file.hash is not None and file.hash.mode == "sha256":
-            stated = base64.urlsafe_b64decode(
-                file.hash.value + "=" * (-len(file.hash.value) % 4)
-            )
-            altered = altered or stated.hex() != value
+        rows.append([name, value])
+        algorithm, _, encoded = stated.partition("=")
+        if algorithm == "sha256":
+            altered = altered or _hexadecimal(encoded) != value
+    about = found.metadata
     return (
+        (about["Name"] or "?").lower().replace("_", "-"),
         {
-            "version": found.version,
+            "version": about["Version"],
             "sha256": digest(sorted(rows)),
             "files": len(rows),
             "altered": altered,
         },
         owned,
     )
+
+
+def _recorded(found: metadata.Distribution) -> Iterator[tuple[str, str]]:
+    """Yield each file that a distribution lists, with the digest it states."""
+    record = found.read_text("RECORD")
+    if record is None:  # an egg: its lists state no digests
+        yield from ((str(file), "") for file in found.files or ())
+        return
+    for row in csv.reader(record.splitlines()):
+        if row:
+            yield row[0].replace(os.sep, "/"), row[1] if len(row) > 1 else ""
+
+
+def _hexadecimal(encoded: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(f"{encoded}==").hex()
+    except ValueError:
+        return ""

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._environment import pin_environment
 from lazycore.experiments._errors import StudyError
-from lazycore.experiments._interpreter import (
-    find_interpreter,
-    hash_file,
-    pin_interpreter,
-)
+from lazycore.experiments._file_hashes import hash_file
+from lazycore.experiments._interpreter import find_interpreter, pin_interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

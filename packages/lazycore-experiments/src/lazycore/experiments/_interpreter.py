@@ -7,7 +7,6 @@ memory map of a bare interpreter, and the standard library's files are hashed to
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
@@ -18,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._canonical import digest
 from lazycore.experiments._errors import ArtifactError
+from lazycore.experiments._file_hashes import hash_file, hash_tree
 
 if TYPE_CHECKING:
     from lazycore.experiments._study import Arm
 
 __all__ = [
     "find_interpreter",
-    "hash_file",
     "pin_closure",
     "pin_interpreter",
     "pin_standard_library",
@@ -44,19 +43,6 @@ def find_interpreter(arm: Arm) -> Path | None:
         return Path(sys.executable).resolve()
     found = shutil.which(arm.interpreter, path="/usr/local/bin:/usr/bin:/bin")
     return None if found is None else Path(found).resolve()
-
-
-def hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file's content.
-
-    Raises:
-        ArtifactError: The file can't be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ArtifactError(f"{path}: {error.strerror}") from error
 
 
 def pin_interpreter(executable: str = sys.executable) -> dict[str, Any]:
@@ -89,15 +75,8 @@ def pin_standard_library() -> str:
 
     Bytecode caches are left out: no worker reads them.
     """
-    root = Path(os.__file__).parent
-    rows: list[list[str]] = []
-    for folder, names, files in os.walk(root):
-        names[:] = sorted(name for name in names if name not in _SKIPPED)
-        for name in sorted(files):
-            path = Path(folder, name)
-            if path.is_file():
-                rows.append([path.relative_to(root).as_posix(), hash_file(path)])
-    return digest(rows)
+    tree = hash_tree(Path(os.__file__).parent, skipped=_SKIPPED)
+    return digest([[name, value] for name, value in tree.items()])
 
 
 def _mapped_objects(executable: str) -> set[Path]:

@@ -19,7 +19,7 @@ from lazycore.experiments._errors import (
     CanonicalError,
     ExternalDependencyError,
 )
-from lazycore.experiments._interpreter import hash_file
+from lazycore.experiments._file_hashes import hash_file
 from lazycore.experiments._journal import read_journal
 from lazycore.experiments._outcome import leaf_digest
 

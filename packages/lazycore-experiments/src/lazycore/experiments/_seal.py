@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lazycore.experiments._atomic import write_atomically
 from lazycore.experiments._canonical import canonical, parse
 from lazycore.experiments._errors import ArtifactError, CanonicalError
-from lazycore.experiments._interpreter import hash_file
+from lazycore.experiments._file_hashes import hash_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from lazycore.experiments._errors import (
     ExperimentError,
     JournalError,
 )
-from lazycore.experiments._interpreter import hash_file
+from lazycore.experiments._file_hashes import hash_file
 from lazycore.experiments._journal import read_journal
 from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._order_check import SAMPLE
