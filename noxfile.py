@@ -30,6 +30,9 @@ nox.options.error_on_missing_interpreters = "CI" in os.environ
 
 # uv trusts what pip trusts: the machine's own certificate store.
 os.environ.setdefault("UV_SYSTEM_CERTS", "true")
+# An environment of these sessions starts Python thousands of times: without caches
+# each start compiles what it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
