@@ -178,7 +178,7 @@ def test_a_timeout_keeps_the_output_so_far_and_kills() -> None:
 def _is_zombie(pid: int) -> bool:
     try:
         return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 
