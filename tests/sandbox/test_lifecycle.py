@@ -152,10 +152,40 @@ def test_whichever_of_our_processes_are_killed_at_once_the_run_ends(
         # Stopped first, so that none can act between two of the signals.
         for how in (signal.SIGSTOP, signal.SIGKILL):
             for pid in ours:
-                os.kill(pid, how)
+                # A guardian ends a slot that it sees stopped.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, how)
         assert wait_until(lambda: not marked(mark))
         thread.join(20)
         assert not thread.is_alive()
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGUSR1, signal.SIGKILL])
+def test_a_signal_to_a_slot_without_namespaces_ends_its_run(
+    how: signal.Signals,
+) -> None:
+    # While the thread that started it lives, a target can send one: a stopped slot
+    # would hold no limit.
+    mark = f"60.{random.randrange(10**9)}"
+    lost = []
+    with open_executor(LandlockSandboxExecutor) as executor:
+
+        def run() -> None:
+            with pytest.raises(SandboxLostError):
+                executor.run_command(["sleep", mark], SandboxPolicy(timeout_s=60))
+            lost.append(True)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        assert wait_until(lambda: len(marked(f"sleep\0{mark}")) == 1)
+        slot = ancestry(marked(mark)[0], up_to=launcher_pid(executor))[0]
+        os.kill(slot, how)
+        thread.join(10)
+        assert lost
+        assert not marked(mark)
+        after = executor.run_command(["echo", "on"], SandboxPolicy())
+        assert after.stdout == b"on\n"
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

@@ -4,6 +4,10 @@ Orphans come to it, since it is a subreaper (prctl(2)), and a kill(-1) reaches e
 what was started inside its domain. No kernel object takes a run along when the slot is
 killed, so its parent is a guardian in a domain around that one. Launcher, guardian and
 slot each end the run alone: whichever two are killed at once, the third is left.
+
+A target is in the domain of the thread that started it, and kill(2) takes the number of
+a thread for its process: for the moment that the thread still lives, the target may
+signal the slot. All it can reach so is its own end, which the guardian sees to.
 """
 
 from __future__ import annotations
@@ -49,7 +53,8 @@ def _stand_by(channel: socket.socket, slot: int) -> None:
     poll.register(children, select.POLLIN)
     while poll.poll() == [(children, select.POLLIN)]:
         os.read(children, 128 * 16)
-        if os.waitpid(slot, os.WNOHANG)[0]:
+        # A slot that is stopped holds no limit any more.
+        if os.waitpid(slot, os.WNOHANG | os.WUNTRACED)[0]:
             break
     with contextlib.suppress(PermissionError, ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
@@ -74,4 +79,4 @@ class LandlockSlot(Slot):
             self._rules = []
             self._rules = _landlock.open_rules(common)
             self._common = common
-        return LandlockEntry(request, self._rules)
+        return LandlockEntry(request, self._rules, forks=self.forks)
