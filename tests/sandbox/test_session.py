@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import operator
 import os
+import secrets
 import select
 import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lazycore.sandbox import (
     BaseSandboxExecutor,
+    ResourceLimits,
     SandboxCallableError,
     SandboxError,
     SandboxLaunchError,
     SandboxLostError,
     SandboxPolicy,
     SandboxPolicyError,
+    SandboxResult,
     SandboxSession,
     SandboxTimeoutError,
 )
@@ -72,6 +76,72 @@ def leave(path):
     with open(path, "w") as file:
         file.write("x")
     return sorted(os.listdir(os.path.dirname(path)))
+
+def memory_holds(first, second):
+    # Two halves, so that the search does not find itself.
+    first, second = first.encode(), second.encode()
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            span, rights, *_ = line.split()
+            if "r" not in rights or "[v" in line:
+                continue
+            start, end = (int(number, 16) for number in span.split("-"))
+            memory.seek(start)
+            parts = memory.read(end - start).split(first)
+            if any(part.startswith(second) for part in parts[1:]):
+                return True
+    return False
+
+def keep(word):
+    return len(word), memory_holds(word[:24], word[24:])
+
+def descriptors():
+    return sorted(int(name) for name in os.listdir("/proc/self/fd"))
+
+def start_daemon():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            import time
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    return pids()
+
+def listen():
+    import socket
+    global kept
+    kept = socket.create_server(("127.0.0.1", 0))
+    return kept.getsockname()[1]
+
+def connect(port):
+    import socket
+    return socket.socket().connect_ex(("127.0.0.1", port))
+
+def main_thread():
+    import asyncio, signal, threading
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    asyncio.run(asyncio.sleep(0))
+    return threading.current_thread() is threading.main_thread()
+
+def depth_of_repr(depth):
+    import sys
+    sys.setrecursionlimit(10 * depth)
+    nested = []
+    for _ in range(depth):
+        nested = [nested]
+    return repr(nested).count("[")
+
+def limits():
+    import resource
+    names = ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_CPU", "RLIMIT_CORE")
+    return [resource.getrlimit(getattr(resource, name)) for name in names]
+
+def dispositions():
+    import signal
+    numbers = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    changed = [n for n in numbers if signal.getsignal(n) not in (signal.SIG_DFL, None)]
+    return sorted(changed), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
 
 def scratch():
     here = os.environ["TMPDIR"]
@@ -138,6 +208,83 @@ def test_a_call_sees_no_other_process(
         # The supervisor of the call's own pid namespace, and the call.
         assert len(seen) == 2
         assert seen[0] == "1"
+
+
+@pytest.fixture
+def namespace_session(
+    namespace_executor: BaseSandboxExecutor, functions: Path
+) -> Iterator[SandboxSession]:
+    policy = SandboxPolicy(
+        allowed_read_paths=[functions],
+        limits=ResourceLimits(open_files=64, file_size_bytes=1 << 20, cpu_s=30),
+    )
+    preload = ["lazycore_test_state"]
+    with SandboxSession(policy, namespace_executor, preload=preload) as opened:
+        yield opened
+
+
+def value_of(result: SandboxResult) -> Any:  # what the module returns
+    return result.value
+
+
+def test_the_arguments_of_one_call_are_in_no_other_ones_memory(
+    namespace_session: SandboxSession,
+) -> None:
+    module: Any = _module()
+    word = secrets.token_hex(24)
+    size, found = value_of(namespace_session.run_callable(module.keep, word))
+    assert (size, found) == (48, True)  # the search can find it
+    namespace_session.run_command(["echo", word])
+    search = namespace_session.run_callable(module.memory_holds, word[:24], word[24:])
+    assert search.value is False
+
+
+def test_a_call_has_no_descriptor_but_its_own(
+    namespace_session: SandboxSession,
+) -> None:
+    module: Any = _module()
+    found = value_of(namespace_session.run_callable(module.descriptors))
+    # The last one lists the others.
+    assert found == [0, 1, 2, 3, 4]
+
+
+def test_nothing_that_a_call_started_is_there_for_the_next(
+    namespace_session: SandboxSession,
+) -> None:
+    module: Any = _module()
+    left = value_of(namespace_session.run_callable(module.start_daemon))
+    assert len(left) == 3
+    seen = [value_of(namespace_session.run_callable(module.pids)) for _ in range(2)]
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 2
+
+
+def test_a_port_of_one_call_is_closed_to_the_next(
+    namespace_session: SandboxSession,
+) -> None:
+    module: Any = _module()
+    port = value_of(namespace_session.run_callable(module.listen))
+    refused = value_of(namespace_session.run_callable(module.connect, port))
+    assert refused == errno.ECONNREFUSED
+
+
+def test_a_call_runs_in_a_main_thread_with_a_whole_stack(
+    session: SandboxSession,
+) -> None:
+    module: Any = _module()
+    assert session.run_callable(module.main_thread).value is True
+    assert session.run_callable(module.depth_of_repr, 4000).value == 4001
+
+
+def test_a_call_starts_with_the_policys_limits_and_no_handler(
+    namespace_session: SandboxSession,
+) -> None:
+    module: Any = _module()
+    *bounds, core = value_of(namespace_session.run_callable(module.limits))
+    assert [hard for _, hard in bounds] == [64, 1 << 20, 31]
+    assert tuple(core) == (0, 0)
+    changed, blocked = value_of(namespace_session.run_callable(module.dispositions))
+    assert (changed, blocked) == ([], [])
 
 
 def test_what_is_preloaded_was_imported_once_before_the_calls(

@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux import _calls, _landlock, _target
+from lazycore.sandbox._linux._fork import fork_target
 from lazycore.sandbox._linux._own_root import step_into
 from lazycore.sandbox._linux._proc import cover, mount_proc
 from lazycore.sandbox._linux._spawn import spawn_target
@@ -36,12 +37,15 @@ class Entry(ABC):
 
     Args:
         request: The run.
+        forks: Whether the target is a copy of this process, not a new program.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, *, forks: bool) -> None:
         self._request = request
+        self._forks = forks
         self._opened: list[int] = []
         self._target = 0
+        self._status = -1
         self._error: BaseException | None = None
 
     def start(self, fds: list[int], supervisor: Supervisor) -> int:
@@ -58,8 +62,16 @@ class Entry(ABC):
         for fd in (*self._opened, *fds):
             os.close(fd)
         if self._error is not None:
+            if self._status >= 0:
+                os.close(self._status)
             raise self._error
         return self._target
+
+    def failure(self) -> StageError | None:
+        """Return what kept the target from running; it has ended by now."""
+        if self._status < 0:
+            return None
+        return _target.failure(self._status)
 
     def close(self) -> None:  # noqa: B027 - only some hold anything
         """Let go of what was open for the whole run."""
@@ -71,7 +83,7 @@ class Entry(ABC):
             os.umask(0o022)
             self._confine(fds, supervisor)
             _calls.install_filter(self._request["filter"])
-            self._target = spawn_target(self._request, fds)
+            self._target = self._start(fds)
         except StageError as error:
             self._error = error
         except OSError as error:
@@ -81,6 +93,13 @@ class Entry(ABC):
             self._error = error
         finally:
             done.release()
+
+    def _start(self, fds: list[int]) -> int:
+        if not self._forks:
+            return spawn_target(self._request, fds)
+        self._status, told = os.pipe2(os.O_CLOEXEC)
+        self._opened.append(told)
+        return fork_target(self._request, fds, told)
 
     @abstractmethod
     def _confine(self, fds: list[int], supervisor: Supervisor) -> None:
@@ -93,10 +112,11 @@ class LandlockEntry(Entry):
     Args:
         request: The run.
         rules: Rules for what every run of the slot is granted.
+        forks: As in `Entry`.
     """
 
-    def __init__(self, request: Request, rules: list[Rule]) -> None:
-        super().__init__(request)
+    def __init__(self, request: Request, rules: list[Rule], *, forks: bool) -> None:
+        super().__init__(request, forks=forks)
         self._rules = rules
 
     def _confine(self, fds: list[int], supervisor: Supervisor) -> None:
@@ -122,6 +142,7 @@ class NamespaceEntry(Entry):
         bare: A mount namespace with little in it, of which it enters a copy.
         net: Its network namespace, -1 to stay in this process's.
         numbers: The pids of the namespace.
+        forks: As in `Entry`.
     """
 
     def __init__(
@@ -132,8 +153,9 @@ class NamespaceEntry(Entry):
         bare: int,
         net: int,
         numbers: Numbers,
+        forks: bool,
     ) -> None:
-        super().__init__(request)
+        super().__init__(request, forks=forks)
         self._root = root
         self._bare = bare
         self._net = net

@@ -165,6 +165,10 @@ def are_current(
         return False
 
 
+SCOPES_SINCE = 6
+"""The Landlock ABI that brought them."""
+
+
 def scope_signals(*, abi: int) -> None:
     """Forbid this process and what it starts to signal anything outside of itself.
 

@@ -93,6 +93,7 @@ class NamespaceSlot(Slot):
             bare=self._bare,
             net=self._unused_net(),
             numbers=self._numbers,
+            forks=self.forks,
         )
 
     def _unused_net(self) -> int:

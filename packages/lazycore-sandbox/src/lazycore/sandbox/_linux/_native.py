@@ -147,10 +147,21 @@ class NativeExecutor(BaseSandboxExecutor):
         policy: SandboxPolicy,
         order: Order,
         open_run: OpenRun,
+        *,
+        private: Sequence[str] = (),
     ) -> SandboxResult:
-        """Hand a request to a child of `open_run` and describe how it went."""
+        """Hand a request to a child of `open_run` and describe how it went.
+
+        Args:
+            request: The run.
+            policy: What it may do.
+            order: What it needs beside the policy.
+            open_run: Opens the child.
+            private: Keys of the request that only the target shall read.
+        """
         run = Run(
             request,
+            private=private,
             output_bytes=policy.limits.output_bytes,
             input_bytes=order.input_bytes,
             reply_limit_bytes=order.reply_limit_bytes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import marshal
 import os
 import select
 import signal
@@ -22,7 +23,7 @@ from lazycore.sandbox._output import HeadTail
 from lazycore.sandbox._result import ResourceUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 OpenRun: TypeAlias = (
     "Callable[[Callable[[socket.socket], None]], tuple[socket.socket, int]]"
@@ -97,6 +98,19 @@ class _Patience:
         )
 
 
+def _written(data: bytes) -> int:
+    """Return a descriptor of a file without a name that holds bytes."""
+    fd = os.memfd_create("private", os.MFD_CLOEXEC)
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
 class Run:
     """One run from the request to the death of its last process."""
 
@@ -104,11 +118,13 @@ class Run:
         self,
         request: Request,
         *,
+        private: Sequence[str],
         output_bytes: int,
         input_bytes: bytes | None,
         reply_limit_bytes: int | None,
     ) -> None:
-        self._request = request
+        self._private = {key: request[key] for key in private}
+        self._request = request | dict.fromkeys(private)
         self._sock: socket.socket | None = None
         self._pidfd = -1
         self._input = memoryview(input_bytes or b"")
@@ -158,6 +174,8 @@ class Run:
                 os.set_blocking(read, False)
                 self._readers[read] = sink
                 theirs.append(write)
+            if self._private:
+                theirs.append(_written(marshal.dumps(self._private)))
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 # A supervisor that failed early has left its reason to read.
                 send_request(sock, self._request, theirs)

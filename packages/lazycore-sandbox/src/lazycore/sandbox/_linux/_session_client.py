@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from lazycore.sandbox._result import SandboxResult
 
 _DEATH_GRACE_S = 20.0
-_PREPARED = 2
+# No memory but the target's holds them: the slot that it is a copy of serves others.
+_PRIVATE = ("argv", "call")
 
 
 class NativeSession:
@@ -72,7 +73,6 @@ class NativeSession:
             request |= {
                 "session": True,
                 "preload": list(preload),
-                "prepared": _PREPARED,
                 "inner": _inner(request),
             }
             if request["namespaces"]:
@@ -89,11 +89,11 @@ class NativeSession:
             self._resources = stack.pop_all()
 
     def run(self, argv: tuple[str, ...], order: Order) -> SandboxResult:
-        """Run one order in a fresh child of the server."""
+        """Run one order in a copy of the server."""
         with self._counted(), self._executor.scratch(self._scratch) as scratch:
             request = self._executor.request(argv, self._checked, scratch, order)
             return self._executor.finish_run(
-                request, self._checked.policy, order, self._open_run
+                request, self._checked.policy, order, self._open_run, private=_PRIVATE
             )
 
     @contextlib.contextmanager
@@ -187,13 +187,12 @@ def _runs(steps: list[Bind]) -> list[Bind]:
 
 
 def _inner(request: Request) -> Request | None:
-    """Describe the view of a call's child: the server's, bound once more."""
+    """Describe the view of the session's runs: the server's, bound once more."""
     if not request["namespaces"]:
         return None
     return {
-        "namespaces": True,
-        "session": False,
         "base": request["base"],
+        "landlock_abi": request["landlock_abi"],
         # Masks and pins lie inside these trees and come with them.
         "binds": outermost(request["binds"]) + _runs(request["binds"]),
     }

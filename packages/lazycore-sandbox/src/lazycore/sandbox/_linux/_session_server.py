@@ -1,9 +1,9 @@
-"""The warm server of a session: imports once, forks one confined child per call.
+"""The warm server of a session: imports once, and forks the slots of its calls.
 
 It lives inside the session's own root (or Landlock domain) without capabilities. Each
-child enters namespaces of its own below the server's, builds its root anew and waits,
-prepared, for a call. For that the server keeps system calls and a writable /proc that
-no target may have: what it imports is trusted, and never taken from where runs write.
+slot enters namespaces of its own below the server's, and makes for each call a root of
+its own there. For that the server keeps system calls and a writable /proc that no
+target may have: what it imports is trusted, and never taken from where runs write.
 """
 
 from __future__ import annotations
@@ -20,16 +20,10 @@ import traceback
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, NoReturn
 
-from lazycore.sandbox._linux import _calls, _landlock, _supervisor
-from lazycore.sandbox._linux._children import (
-    CHANNEL_FD,
-    Child,
-    enter_namespaces,
-    hung_up,
-    receive_fd,
-    send_fd,
-)
+from lazycore.sandbox._linux import _calls, _landlock, _session_slot
+from lazycore.sandbox._linux._children import CHANNEL_FD, Child, receive_fd
 from lazycore.sandbox._linux._request import Request, send_answer
+from lazycore.sandbox._linux._slots import Slots
 from lazycore.sandbox._linux._stage import StageError
 from lazycore.sandbox._paths import is_within
 
@@ -40,14 +34,7 @@ if TYPE_CHECKING:
 
     from lazycore.sandbox._linux._landlock import Rule
 
-_FLAGS = (
-    _calls.CLONE_NEWUSER
-    | _calls.CLONE_NEWNS
-    | _calls.CLONE_NEWPID
-    | _calls.CLONE_NEWIPC
-    | _calls.CLONE_NEWUTS
-    | _calls.CLONE_NEWCGROUP
-)
+_KIND = b""
 
 
 def serve(
@@ -127,35 +114,45 @@ class _TrustedFinder:
 
 
 class _Server:
+    """The event loop.
+
+    Args:
+        sock: The session asks for runs here.
+        channel: Hangs up when the launcher is gone.
+        request: What the session was asked for.
+    """
+
     def __init__(
         self, sock: socket.socket, channel: socket.socket, request: Request
     ) -> None:
         self._sock = sock
         self._channel = channel
         self._request = request
-        self._ready: list[Child] = []
         self._busy: dict[int, Child] = {}
+        self._slots = Slots(self._make_slot)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         self._children = _calls.signal_descriptor(signal.SIGCHLD)
         _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
 
     def run(self) -> None:
-        poll = select.poll()
+        """Serve until the session closes its socket or the launcher is gone."""
+        poll = self._slots.poll
         for fd in (self._sock.fileno(), self._channel.fileno(), self._children):
             poll.register(fd, select.POLLIN)
+        # So that the first call finds one.
+        self._slots.prepare(_KIND)
         while True:
-            short = len(self._ready) < self._request["prepared"]
-            events = poll.poll(0 if short else None)
-            if not events:
-                self._ready.append(self._spawn())
-                continue
-            for fd, _ in events:
+            for fd, _ in poll.poll():
                 if fd == self._children:
                     os.read(self._children, 128 * 16)
                     self._reap()
-                elif fd == self._channel.fileno() or not self._hand_over():
+                elif fd == self._channel.fileno() or (
+                    fd == self._sock.fileno() and not self._hand_over()
+                ):
                     self._shut_down()
                     return
+                else:
+                    self._slots.hear(fd)
 
     def _hand_over(self) -> bool:
         data, fd = receive_fd(self._sock, 1)
@@ -163,10 +160,7 @@ class _Server:
             return False
         run = socket.socket(fileno=fd)
         try:
-            child = self._ready.pop(0) if self._ready else self._spawn()
-            self._busy[child.pid] = child
-            _, child.pidfd = receive_fd(child.channel, 1)
-            child.hand_over(run)
+            self._slots.hand_over(_KIND, run)
         except OSError as error:
             told = {"stage": "fork", "errno": error.errno or 0, "detail": str(error)}
             send_answer(run, {"error": told})
@@ -174,14 +168,19 @@ class _Server:
             run.close()
         return True
 
-    def _spawn(self) -> Child:
+    def _make_slot(self, kind: bytes) -> Child:
+        del kind  # a session has one
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         server = os.getpid()
         pid = os.fork()
         if not pid:
-            _become_child(theirs, self._request, server)
+            _session_slot.serve(_keep_only(theirs), self._request, server)
         theirs.close()
-        return Child(pid, -1, ours)
+        _, pidfd = receive_fd(ours, len(_session_slot.READY))
+        child = self._busy[pid] = Child(pid, pidfd, ours)
+        if pidfd < 0:
+            raise ProcessLookupError(errno.ESRCH, "the slot ended before it was ready")
+        return child
 
     def _reap(self) -> None:
         while True:
@@ -193,46 +192,17 @@ class _Server:
                 return
             child = self._busy.pop(pid, None)
             if child is not None:
+                self._slots.forget(child)
                 child.close()
 
     def _shut_down(self) -> None:
-        for child in (*self._ready, *self._busy.values()):
+        for child in self._busy.values():
             child.channel.close()
         while True:
             try:
                 os.waitpid(-1, 0)
             except ChildProcessError:
                 return
-
-
-def _become_child(channel: socket.socket, request: Request, server: int) -> NoReturn:
-    """Enter namespaces, build the root, and wait for one call; never returns."""
-    try:
-        failure: StageError | None = None
-        rules: list[Rule] | None = None
-        channel = _keep_only(channel)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        if request["namespaces"]:
-            _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != server:
-                os._exit(0)
-            try:
-                _isolate(request)
-                rules = _supervisor.build(request["inner"])
-            except StageError as error:
-                failure = error
-            except OSError as error:
-                failure = StageError(
-                    "namespaces", error.errno or 0, str(error.filename or "")
-                )
-        send_fd(channel, b"R", os.pidfd_open(os.getpid()))
-        data, fd = receive_fd(channel, 1)
-        if not data or fd < 0 or hung_up(channel):
-            os._exit(0)
-        run = socket.socket(fileno=fd)
-        _supervisor.serve_one(run, channel, failure, rules)
-    finally:
-        os._exit(0)
 
 
 def _keep_only(channel: socket.socket) -> socket.socket:
@@ -243,18 +213,3 @@ def _keep_only(channel: socket.socket) -> socket.socket:
     _calls.close_from(CHANNEL_FD + 1)
     channel.detach()
     return socket.socket(fileno=CHANNEL_FD)
-
-
-def _isolate(request: Request) -> None:
-    """Enter namespaces and continue as pid 1 of them in a new process."""
-    identity = (os.geteuid(), os.getegid())
-    network = not request["share_network"]
-    _calls.unshare(_FLAGS | (_calls.CLONE_NEWNET if network else 0))
-    pid = os.fork()
-    if pid:
-        # The outer half only waits: its death is the inner half's.
-        _calls.close_from(3)
-        os.waitpid(pid, 0)
-        os._exit(0)
-    _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
-    enter_namespaces(identity, network=network)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 IDLE = b"i"
 """What a slot tells the launcher when it can take another run."""
-_STACK_BYTES = 256 << 10
 
 Limits = dict[str, int | None]
 """Limits of a process that all runs of a slot have, and so the slot itself."""
@@ -48,6 +47,10 @@ class Slot(ABC):
 
     proc = "/proc"
     """Where the slot sees the processes of its runs."""
+    forks = False
+    """Whether a target is a copy of this process, not a new program."""
+    stack_bytes = 256 << 10
+    """Of a run's thread."""
 
     def __init__(self, channel: socket.socket, limits: Limits) -> None:
         self._channel = channel
@@ -60,7 +63,7 @@ class Slot(ABC):
         self._retire_at_s = float("inf") if cpu_s is None else cpu_s / 2
         # Its memory and its descriptors are closed to every other process.
         _calls.prctl(_calls.PR_SET_DUMPABLE, 0)
-        _thread.stack_size(_STACK_BYTES)
+        _thread.stack_size(self.stack_bytes)
 
     @abstractmethod
     def _enter(self) -> None:
@@ -105,6 +108,7 @@ class Slot(ABC):
             failure = error  # and nothing was started
         else:
             supervisor.watch_over(target, self._children)
+            failure = entry.failure()
         entry.close()
         # First, so that the caller's next run need not find another slot.
         if time.process_time() < self._retire_at_s:

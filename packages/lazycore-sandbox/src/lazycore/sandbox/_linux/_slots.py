@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,11 @@ class Slots:
             self._retire(self._idle.pop()[1])
         self._stale |= self._by_channel.keys()
 
+    def prepare(self, key: bytes) -> None:
+        """Make an idle slot of a kind; without one, the next run tells why."""
+        with contextlib.suppress(OSError):
+            self._idle.append((key, self._add(key)))
+
     def hand_over(self, key: bytes, run: socket.socket) -> None:
         """Give a run to a slot of the kind that `key` names.
 
@@ -55,11 +61,14 @@ class Slots:
                 except BrokenPipeError:
                     continue  # it was killed while idle; the run was not begun
                 return
+        self._add(key).hand_over(run)
+
+    def _add(self, key: bytes) -> Child:
         child = self._make(key)
         fd = child.channel.fileno()
         self._by_channel[fd] = (key, child)
         self.poll.register(fd, select.POLLIN)
-        child.hand_over(run)
+        return child
 
     def hear(self, fd: int) -> None:
         """Take what a slot says on its channel, if `fd` is still one's."""

@@ -29,10 +29,7 @@ KILL = b"k"
 
 
 def serve_one(
-    sock: socket.socket,
-    channel: socket.socket,
-    failure: StageError | None,
-    rules: list[Rule] | None = None,
+    sock: socket.socket, channel: socket.socket, failure: StageError | None
 ) -> NoReturn:
     """Serve one request and end this process; never returns.
 
@@ -40,7 +37,6 @@ def serve_one(
         sock: The caller's end speaks here.
         channel: Stays open as long as the launcher lives.
         failure: What already went wrong while the namespaces were prepared.
-        rules: The Landlock rules when the view is built already.
     """
     try:
         if failure is not None:
@@ -51,15 +47,14 @@ def serve_one(
         except (EOFError, OSError):
             os._exit(0)
         try:
-            if rules is None:
-                rules = build(request)
+            rules = build(request)
             if request["session"]:
                 from lazycore.sandbox._linux import _session_server
 
-                _session_server.serve(sock, channel, request, rules or [])
+                _session_server.serve(sock, channel, request, rules)
             sock = _lifted(sock)
             supervisor = Supervisor(sock, _lifted(channel).detach(), request)
-            supervisor.run(fds, rules or [])
+            supervisor.run(fds, rules)
         except BaseException as error:  # noqa: BLE001 - reported, then the process ends
             tell_failure(sock, error)
     finally:
@@ -108,14 +103,6 @@ def _own_stdin(fds: list[int]) -> None:
     """
     os.close(fds[0])
     fds[0] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _read_all(fd: int) -> bytes:
-    data = b""
-    while chunk := os.read(fd, 4096):
-        data += chunk
-    os.close(fd)
-    return data
 
 
 class Supervisor:
@@ -175,12 +162,11 @@ class Supervisor:
             os.close(fd)
         self._watch(children)
         self._end_all()
-        failure = _read_all(status_read)
-        if failure:
-            stage, code, detail = (failure.decode("utf-8", "replace").split("\0"))[:3]
-            _fail(self.sock, stage, int(code), detail)
-            return
-        self.report()
+        failure = _target.failure(status_read)
+        if failure is None:
+            self.report()
+        else:
+            tell_failure(self.sock, failure)
 
     def watch_over(self, target: int, children: int) -> None:
         """Wait for a target that runs, end what it left.

@@ -50,6 +50,18 @@ def report(status: int, stage: str, code: int, detail: str) -> None:
     os.write(status, f"{stage}\0{code}\0{detail}".encode("utf-8", "replace")[:4000])
 
 
+def failure(status: int) -> StageError | None:
+    """Return what was reported to the other end of a pipe, and close this one."""
+    data = b""
+    while chunk := os.read(status, 4096):
+        data += chunk
+    os.close(status)
+    if not data:
+        return None
+    stage, code, detail = data.decode("utf-8", "replace").split("\0", 2)
+    return StageError(stage, int(code), detail)
+
+
 def arrange_descriptors(fds: list[int], status: int) -> int:
     """Put stdin, stdout, stderr and the reply pipe on 0 to 3, status on 4.
 
