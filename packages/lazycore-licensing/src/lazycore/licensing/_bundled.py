@@ -37,6 +37,12 @@ _SUSPECT: Final = re.compile(
 )
 
 
+# Each path that the scan finds holds one of these; most lists hold none.
+_NEEDLES: Final = (
+    *(".libs/", ".dylibs/", ".so", ".dylib", ".dll", ".exe", "/sboms/"),
+    *("/bin/", "/binaries/", "/exe/", "/vendor", "/_vendor"),
+    *("/third-party/", "/third_party/", "/extern", "/PKG-INFO"),
+)
 _LIBRARY = re.compile(r"(?:^|/)lib[^/]*\.(?:so|dylib|dll)\Z")
 
 
@@ -62,7 +68,11 @@ def find_bundled(
             found[f"{path}#{match.id}"] = BundledLicense(
                 path=path, reason="license-file", expression=match.id
             )
-    for suspect in _SUSPECT.finditer(record):
+    # Its own METADATA is the one that every list has.
+    suspicious = record.count("/METADATA") > 1 or any(
+        needle in record for needle in _NEEDLES
+    )
+    for suspect in _SUSPECT.finditer(record) if suspicious else ():
         if len(found) >= MAX_ITEMS:
             break
         _suspect(files, suspect["path"], own_metadata, found)

@@ -6,9 +6,10 @@ import re
 import sys
 import zlib
 from array import array
-from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 from typing import Final
 
 from lazycore.licensing._additions import (
@@ -73,7 +74,8 @@ class TextReport:
 
 
 @cache
-def _index() -> tuple[array[int], array[int], array[int]]:
+def _index() -> tuple[dict[int, int], array[int], array[int]]:
+    """Return each mark's number, and where the rows that have it begin."""
     raw = zlib.decompress(fact_bytes("fingerprints.bin"))
     size = array("I").itemsize
     if size != 4:  # pragma: no cover - no such platform is known to run CPython
@@ -90,7 +92,7 @@ def _index() -> tuple[array[int], array[int], array[int]]:
     if sys.byteorder == "big":
         for column in (keys, starts, members):
             column.byteswap()
-    return keys, starts, members
+    return dict(zip(keys, range(count), strict=True)), starts, members
 
 
 @cache
@@ -144,26 +146,24 @@ def _identify(text: str) -> TextReport:
 
 def _candidates(marks: dict[int, int]) -> dict[int, set[int]]:
     """Return the rows of which enough marks are there, with those marks."""
-    keys, starts, members = _index()
+    numbers, starts, members = _index()
     rows = _rows()
-    counts = [0] * len(rows)
-    hits: list[tuple[int, int]] = []
-    for mark in marks:
-        at = bisect_left(keys, mark)
-        if at < len(keys) and keys[at] == mark:
-            hits.append((mark, at))
-            for row in members[starts[at] : starts[at + 1]]:
-                counts[row] += 1
+    hits = [
+        (mark, members[starts[number] : starts[number + 1]])
+        for mark in marks
+        if (number := numbers.get(mark)) is not None
+    ]
+    counts = Counter(chain.from_iterable(having for _, having in hits))
     found: dict[int, set[int]] = {
         row: set()
-        for row, count in enumerate(counts)
+        for row, count in counts.items()
         if count >= CONTAINMENT * rows[row][1]
     }
     if found:
-        for mark, at in hits:
-            for row in members[starts[at] : starts[at + 1]]:
-                if row in found:
-                    found[row].add(mark)
+        among = found.keys()
+        for mark, having in hits:
+            for row in among & having:
+                found[row].add(mark)
     return found
 
 
