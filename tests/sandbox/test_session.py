@@ -124,13 +124,9 @@ def main_thread():
     asyncio.run(asyncio.sleep(0))
     return threading.current_thread() is threading.main_thread()
 
-def depth_of_repr(depth):
-    import sys
-    sys.setrecursionlimit(10 * depth)
-    nested = []
-    for _ in range(depth):
-        nested = [nested]
-    return repr(nested).count("[")
+def down(number):
+    # A frame of C each time: a thread's small stack would not hold 450 of them.
+    return number and max([number - 1], key=down)
 
 def limits():
     import resource
@@ -273,7 +269,7 @@ def test_a_call_runs_in_a_main_thread_with_a_whole_stack(
 ) -> None:
     module: Any = _module()
     assert session.run_callable(module.main_thread).value is True
-    assert session.run_callable(module.depth_of_repr, 4000).value == 4001
+    assert session.run_callable(module.down, 450).value == 449
 
 
 def test_a_call_starts_with_the_policys_limits_and_no_handler(
