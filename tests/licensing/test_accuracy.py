@@ -1,7 +1,8 @@
 """Labelled distributions, where they are installed: exact often, milder never.
 
-``LAZYCORE_TRUTH_SITE``, ``LAZYCORE_UNSEEN_SITE`` and ``LAZYCORE_UNSEEN_2_SITE`` name
-``site-packages`` folders, parted like ``PATH``, that hold the distributions of a table.
+``LAZYCORE_TRUTH_SITE``, ``LAZYCORE_UNSEEN_SITE``, ``..._UNSEEN_2_SITE`` and
+``..._UNSEEN_3_SITE`` name ``site-packages`` folders, parted like ``PATH``, that hold the
+distributions of a table.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ TABLES = {
     "LAZYCORE_TRUTH_SITE": ("license_truth_dev.tsv", 0.92),
     "LAZYCORE_UNSEEN_SITE": ("license_truth_unseen.tsv", 0.85),
     "LAZYCORE_UNSEEN_2_SITE": ("license_truth_unseen_2.tsv", 0.85),
+    "LAZYCORE_UNSEEN_3_SITE": ("license_truth_unseen_3.tsv", 0.92),
 }
 # What these carry of others is labelled, and nothing the wheel declares says so.
 UNFLAGGED = {
     *("apache-superset", "django-compressor", "mkl", "nuitka", "reportlab", "sip"),
-    "yapf",
+    *("drf-spectacular-sidecar", "werkzeug", "yapf"),
 }
 
 
@@ -74,7 +76,7 @@ def test_labelled_distributions_are_never_called_milder(variable: str) -> None:
         kind = assess(found.expression, usage="distributed").license_class
         if kind < LicenseClass[row["class"].upper().replace("-", "_")]:
             milder.append((row["name"], found.expression))
-    assert total >= 60
+    assert total >= 0.85 * len(rows(name))
     assert milder == []
     assert set(unflagged) <= UNFLAGGED
     assert exact >= share * total
