@@ -1,8 +1,8 @@
 """Labelled distributions, where they are installed: exact often, milder never.
 
 ``LAZYCORE_TRUTH_SITE``, ``LAZYCORE_UNSEEN_SITE``, ``..._UNSEEN_2_SITE`` and
-``..._UNSEEN_3_SITE`` name ``site-packages`` folders, parted like ``PATH``, that hold the
-distributions of a table.
+``..._UNSEEN_3_SITE`` name ``site-packages`` folders, parted like ``PATH``, that hold
+the distributions of a table.
 """
 
 from __future__ import annotations
