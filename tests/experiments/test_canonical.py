@@ -9,7 +9,9 @@ from pathlib import PurePosixPath
 import pytest
 
 from lazycore.experiments import CanonicalError, canonical, digest, freeze
-from lazycore.experiments._canonical import parse, require_sha256, thaw
+from lazycore.experiments._canonical import require_sha256
+from lazycore.experiments._frozen import thaw
+from lazycore.experiments._strict_json import parse
 
 
 # RFC 8785 appendix B, and the values where Python's own text differs.
@@ -102,6 +104,10 @@ def test_an_error_names_the_path_of_the_value() -> None:
         (b"1" * 5000, "beyond"),
         (b"[" * 65 + b"]" * 65, "nested deeper"),
         (b"[" * 100_000, "nested deeper"),
+        (b"{[" * 33 + b"]}" * 33, "nested deeper"),
+        # Read from each quote anew it would take days.
+        (b"[" * 65 + b'"' + b'\\"' * 1_000_000, "nested deeper"),
+        (b"[]" * 65 + b'"' + b'\\"' * 1_000_000 + b"\\", "not JSON"),
         (b"\xff", "UTF-8"),
         (b"\xef\xbb\xbf1", "byte order mark"),
         (b"", "not JSON"),

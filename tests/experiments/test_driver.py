@@ -24,8 +24,8 @@ from lazycore.experiments import (
     factory,
 )
 from lazycore.experiments._bindings import bind
-from lazycore.experiments._canonical import thaw
 from lazycore.experiments._file_hashes import hash_file
+from lazycore.experiments._frozen import thaw
 from lazycore.experiments._tree import read_tree
 
 if TYPE_CHECKING:

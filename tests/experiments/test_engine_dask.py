@@ -255,7 +255,8 @@ def test_a_host_that_differs_from_the_lock_is_refused(
     import dataclasses
 
     from lazycore.experiments import StudyLock
-    from lazycore.experiments._canonical import canonical, thaw
+    from lazycore.experiments._canonical import canonical
+    from lazycore.experiments._frozen import thaw
 
     lock = make_lock(write_study(units=["u"]))
     document = thaw(lock.document)

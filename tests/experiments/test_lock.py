@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lazycore.experiments import ArtifactError, Study, StudyError, StudyLock, lock_study
-from lazycore.experiments._canonical import canonical, parse
+from lazycore.experiments._canonical import canonical
 from lazycore.experiments._environment import difference, pin_environment
 from lazycore.experiments._interpreter import pin_closure
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

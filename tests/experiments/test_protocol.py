@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lazycore.experiments import ProtocolError, plan_cells
-from lazycore.experiments._canonical import parse
 from lazycore.experiments._protocol import build_request, read_response
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable

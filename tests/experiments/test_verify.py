@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lazycore.experiments import ArtifactError, verify_run
-from lazycore.experiments._canonical import canonical, parse, sha256_hex
+from lazycore.experiments._canonical import canonical, sha256_hex
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from pathlib import Path

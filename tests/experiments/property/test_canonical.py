@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazycore.experiments import CanonicalError, canonical, freeze
-from lazycore.experiments._canonical import MAX_INTEGER, parse, thaw
+from lazycore.experiments._canonical import MAX_INTEGER
+from lazycore.experiments._frozen import thaw
+from lazycore.experiments._strict_json import parse
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.recursive(

@@ -8,7 +8,7 @@ import importlib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lazycore.experiments._blockers import Blocker
-    from lazycore.experiments._canonical import canonical, digest, freeze
+    from lazycore.experiments._canonical import canonical, digest
     from lazycore.experiments._compare import RunDifference, compare_runs
     from lazycore.experiments._comparison import compare_run
     from lazycore.experiments._driver import (
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from lazycore.experiments._failures import FailureClass
+    from lazycore.experiments._frozen import freeze
     from lazycore.experiments._host_pins import HostPins, pin_host
     from lazycore.experiments._lock import StudyLock, lock_study
     from lazycore.experiments._manifest import DiscoveryCell, DiscoveryManifest
@@ -116,7 +117,7 @@ _HOMES = {
     "compare_runs": "_compare",
     "digest": "_canonical",
     "factory": "_driver",
-    "freeze": "_canonical",
+    "freeze": "_frozen",
     "generate_key": "_receipts",
     "init_study": "_scaffold",
     "load_run": "_reader",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from lazycore.experiments._bytecode import bytecode_folder
-from lazycore.experiments._canonical import canonical, parse
+from lazycore.experiments._canonical import canonical
 from lazycore.experiments._classify import classify, no_result
 from lazycore.experiments._errors import CanonicalError, ProtocolError
 from lazycore.experiments._failures import FailureClass
@@ -16,6 +16,7 @@ from lazycore.experiments._outcome import ArmOutcome, Attempt
 from lazycore.experiments._protocol import build_request, read_response
 from lazycore.experiments._secrets import Redactor
 from lazycore.experiments._session_workers import SessionWorkers
+from lazycore.experiments._strict_json import parse
 from lazycore.experiments._warm_servers import WarmServers
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._atomic import write_atomically
-from lazycore.experiments._canonical import canonical, parse, sha256_hex
+from lazycore.experiments._canonical import canonical, sha256_hex
 from lazycore.experiments._errors import ArtifactError, CanonicalError
 from lazycore.experiments._file_hashes import hash_file
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

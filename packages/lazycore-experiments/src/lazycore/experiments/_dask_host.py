@@ -102,7 +102,8 @@ def _refuse_missing_variables(lock: StudyLock) -> None:
 
 def _refuse_other_host(lock: StudyLock) -> None:
     """Compare this host's pins with the lock's, as a drift of the lock would be."""
-    from lazycore.experiments._canonical import canonical, thaw
+    from lazycore.experiments._canonical import canonical
+    from lazycore.experiments._frozen import thaw
 
     pins = pin_host()
     here = {

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._bindings import BindingReceipt, bind
 from lazycore.experiments._blockers import Blocker
-from lazycore.experiments._canonical import (
-    freeze,
-    parse,
-    require_sha256,
-    sha256_hex,
-    thaw,
-)
+from lazycore.experiments._canonical import require_sha256, sha256_hex
 from lazycore.experiments._driver_config import (
     ARMS,
     CANDIDATE_CHECKOUT_ENV,
@@ -37,7 +31,9 @@ from lazycore.experiments._errors import (
     ExperimentError,
     ValidationError,
 )
+from lazycore.experiments._frozen import freeze, thaw
 from lazycore.experiments._secrets import Redactor
+from lazycore.experiments._strict_json import parse
 from lazycore.experiments._worker import WORKER_PROTOCOL
 
 if TYPE_CHECKING:

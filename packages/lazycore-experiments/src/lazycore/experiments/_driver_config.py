@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import (
-    digest,
-    freeze,
-    parse,
-    require_sha256,
-    sha256_hex,
-)
+from lazycore.experiments._canonical import digest, require_sha256, sha256_hex
 from lazycore.experiments._errors import ArtifactError, CanonicalError, ValidationError
+from lazycore.experiments._frozen import freeze
 from lazycore.experiments._secrets import require_secret_free
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import canonical, parse, sha256_hex
+from lazycore.experiments._canonical import canonical, sha256_hex
 from lazycore.experiments._errors import CanonicalError, JournalError, RunBusyError
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

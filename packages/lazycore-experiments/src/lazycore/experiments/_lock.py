@@ -11,18 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._blockers import Blocker
-from lazycore.experiments._canonical import (
-    canonical,
-    digest,
-    freeze,
-    parse,
-    sha256_hex,
-    thaw,
-)
+from lazycore.experiments._canonical import canonical, digest, sha256_hex
 from lazycore.experiments._environment import difference
 from lazycore.experiments._errors import ArtifactError, CanonicalError, StudyError
+from lazycore.experiments._frozen import freeze, thaw
 from lazycore.experiments._host_pins import interpreter_sha256, pin_host
 from lazycore.experiments._plan import count_cells
+from lazycore.experiments._strict_json import parse
 from lazycore.experiments._study_file import study_from_document
 from lazycore.experiments._tree import Tree, TreeFile, read_tree
 

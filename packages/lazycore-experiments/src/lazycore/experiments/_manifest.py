@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import MAX_INTEGER, digest, freeze, thaw
+from lazycore.experiments._canonical import MAX_INTEGER, digest
 from lazycore.experiments._errors import ValidationError
+from lazycore.experiments._frozen import freeze, thaw
 from lazycore.experiments._strict_table import StrictTable
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import canonical, digest, parse, sha256_hex
+from lazycore.experiments._canonical import canonical, digest, sha256_hex
 from lazycore.experiments._errors import CanonicalError, ProtocolError
 from lazycore.experiments._failures import FailureClass
+from lazycore.experiments._strict_json import parse
 from lazycore.experiments._worker import WORKER_PROTOCOL
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._blobs import read_output
-from lazycore.experiments._canonical import freeze, parse
 from lazycore.experiments._digests import ResultsDigest
 from lazycore.experiments._errors import ArtifactError
+from lazycore.experiments._frozen import freeze
 from lazycore.experiments._journal import read_journal
 from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._outcome import failure_rows, leaf_digest, result_rows
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import canonical, digest, parse, sha256_hex
+from lazycore.experiments._canonical import canonical, digest, sha256_hex
 from lazycore.experiments._errors import (
     ArtifactError,
     CanonicalError,
@@ -22,6 +22,7 @@ from lazycore.experiments._errors import (
 from lazycore.experiments._file_hashes import hash_file
 from lazycore.experiments._journal import read_journal
 from lazycore.experiments._outcome import leaf_digest
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._atomic import write_atomically
-from lazycore.experiments._canonical import canonical, parse
+from lazycore.experiments._canonical import canonical
 from lazycore.experiments._errors import ArtifactError, CanonicalError
 from lazycore.experiments._file_hashes import hash_file
+from lazycore.experiments._strict_json import parse
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lazycore.experiments._canonical import freeze
 from lazycore.experiments._errors import CanonicalError, StudyError
+from lazycore.experiments._frozen import freeze
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import freeze
 from lazycore.experiments._failures import FailureClass
+from lazycore.experiments._frozen import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import freeze, thaw
+from lazycore.experiments._frozen import freeze, thaw
 
 if TYPE_CHECKING:
     from lazycore.experiments._study import Study

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import freeze, parse
 from lazycore.experiments._errors import CanonicalError
+from lazycore.experiments._frozen import freeze
+from lazycore.experiments._strict_json import parse
 from lazycore.experiments._study import Benchmark
 
 if TYPE_CHECKING:
