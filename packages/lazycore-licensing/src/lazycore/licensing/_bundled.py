@@ -15,33 +15,34 @@ from lazycore.licensing._names import from_names
 from lazycore.licensing._texts import identify
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lazycore.licensing._files import Files
 
 MAX_ITEMS: Final = 200
 MAX_TEXTS: Final = 12
-# One scan of the whole RECORD text; a distribution may list 100,000 files.
-_SUSPECT: Final = re.compile(
-    r"""^"?(?P<path>[^\n",]*(?:
-        \.libs/[^\n",]+                                   # auditwheel, delvewheel
-      | \.dylibs/[^\n",]+                                 # delocate
-      | (?:^|/)lib[^\n",/]*\.(?:so|dylib|dll)            # a plain library
-      | \.so\.\d[^\n",/]*                                 # a versioned library
-      | (?:^|/)[^\n",/]+\.(?:dist-info|egg-info)/(?:METADATA|PKG-INFO)
-      | /(?:bin|binaries|exe)/[^\n",/.]+(?:-v?[\d.]+)?    # an executable
-      | \.exe
-      | /_?vendor(?:ed)?/[^\n",]*
-      | /(?:third[-_]party|extern(?:al)?s?)/[^\n",]*
-      | \.dist-info/sboms/[^\n",]+\.json
-    ))"?,""",
-    re.MULTILINE | re.VERBOSE,
-)
-
-
-# Each path that the scan finds holds one of these; most lists hold none.
+# Each path that is suspicious holds one of these; most lists hold none.
 _NEEDLES: Final = (
     *(".libs/", ".dylibs/", ".so", ".dylib", ".dll", ".exe", "/sboms/"),
     *("/bin/", "/binaries/", "/exe/", "/vendor", "/_vendor"),
     *("/third-party/", "/third_party/", "/extern", "/PKG-INFO"),
+)
+# A distribution may list 100,000 files, and a hostile one a path of a megabyte: no
+# pattern may look at a character from more than one start.
+_SUSPICIOUS_PATH: Final = re.compile(
+    r"""\.(?:dy)?libs/.                          # auditwheel, delvewheel, delocate
+      | [^/]\.(?:dist-info|egg-info)/(?:METADATA|PKG-INFO)\Z
+      | /(?:bin|binaries|exe)/[^/.]+(?:-v?[\d.]+)?\Z          # an executable
+      | /_?vendor(?:ed)?/
+      | /(?:third[-_]party|extern(?:al)?s?)/
+      | \.dist-info/sboms/.
+    """,
+    re.VERBOSE,
+)
+_SUSPICIOUS_NAME: Final = re.compile(
+    r"\Alib.*\.(?:so|dylib|dll)\Z"  # a plain library
+    r"|\.so\.\d"  # a versioned one
+    r"|\.exe\Z"
 )
 _LIBRARY = re.compile(r"(?:^|/)lib[^/]*\.(?:so|dylib|dll)\Z")
 
@@ -68,15 +69,27 @@ def find_bundled(
             found[f"{path}#{match.id}"] = BundledLicense(
                 path=path, reason="license-file", expression=match.id
             )
-    # Its own METADATA is the one that every list has.
-    suspicious = record.count("/METADATA") > 1 or any(
-        needle in record for needle in _NEEDLES
-    )
-    for suspect in _SUSPECT.finditer(record) if suspicious else ():
+    for path in _suspicious(record):
         if len(found) >= MAX_ITEMS:
             break
-        _suspect(files, suspect["path"], own_metadata, found)
+        _suspect(files, path, own_metadata, found)
     return tuple(found[key] for key in sorted(found))
+
+
+def _suspicious(record: str) -> Iterator[str]:
+    """Yield the listed paths that may be of other origin."""
+    # Its own METADATA is the one that every list has.
+    if record.count("/METADATA") < 2 and not any(
+        needle in record for needle in _NEEDLES
+    ):
+        return
+    for line in record.splitlines():
+        quoted = line.startswith('"')
+        path = line[1:].partition('"')[0] if quoted else line.partition(",")[0]
+        if _SUSPICIOUS_PATH.search(path) or _SUSPICIOUS_NAME.search(
+            path.rpartition("/")[2]
+        ):
+            yield path
 
 
 def _suspect(
@@ -84,7 +97,7 @@ def _suspect(
 ) -> None:
     folder = path.partition("/")[0]
     if ".dist-info/sboms/" in path:
-        if folder == own_metadata:
+        if folder == own_metadata and path.endswith(".json"):
             _from_sbom(files, path, found)
         return
     if path.endswith(("/METADATA", "/PKG-INFO")):

@@ -14,7 +14,7 @@ CONDITIONS: Final = (
         re.compile(
             r"(?:non[- ]?commercial|academic|research)"
             r"(?: (?:and|or|&) \w+)?(?: research)? (?:use|purposes?)(?: only)?"
-            r"|(?:not|no|prohibit\w*|except)[^.]{0,60}\bcommercial(?:ly)? "
+            r"|(?:not|no|prohibit\w{0,4}|except)[^.]{0,60}\bcommercial(?:ly)? "
             r"(?:use|purposes?|product|gain)"
             r"|commercial (?:use|purposes?)[^.]{0,60}"
             r"(?:prohibited|not (?:permitted|allowed)|requires?|must|contact|need)",

@@ -78,7 +78,7 @@ def read_card(path: str | os.PathLike[str]) -> dict[str, list[str]]:
 
 
 def _scalars(text: str) -> list[str]:
-    text = re.sub(r"\s+#.*$", "", text).strip()
+    text = re.sub(r"(?<!\s)\s++#.*$", "", text).strip()
     if text in {"", "|", ">", "|-", ">-", "null", "~"}:
         return []
     if text.startswith("[") and text.endswith("]"):

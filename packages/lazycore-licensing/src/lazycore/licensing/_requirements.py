@@ -32,9 +32,7 @@ _REQUIREMENT: Final = re.compile(
 )
 _VERSIONS: Final = re.compile(r"\s*(?:(?:===|==|~=|!=|<=|>=|<|>)\s*[^\s,]+\s*,?\s*)*\Z")
 _EXACT: Final = re.compile(r"={2,3}\s*([^\s,*]+)\s*\Z")
-_WHEEL: Final = re.compile(
-    r"([^-/]+)-([^-/]+)(?:-\d[^-/]*)?-[^-/]+-[^-/]+-[^-/]+\.whl\Z"
-)
+_WHEEL: Final = re.compile(r"([^-]+)-([^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
 _NAMED: Final = re.compile(r"[A-Za-z0-9][\w.-]*\s*(?:\[[^\]]*\])?\s*@")
 _ARCHIVES: Final = (".whl", ".tar.gz", ".zip")
 _OPTION: Final = re.compile(r"(--?[A-Za-z-]+)(?:[=\s]+(.*))?\Z", re.DOTALL)
@@ -163,7 +161,7 @@ def _parts(text: str, line: _Line) -> tuple[str, str, str]:
         )
     exact = _EXACT.match(versions)
     if match["url"]:
-        wheel = _WHEEL.search(unquote(urlsplit(match["url"]).path))
+        wheel = _wheel(match["url"])
         return match["name"], wheel[2] if wheel else "", match["marker"] or ""
     return match["name"], exact[1] if exact else "", match["marker"] or ""
 
@@ -174,13 +172,18 @@ def _from_url(text: str, line: _Line) -> tuple[str, str]:
     egg = re.search(r"[#&]egg=([\w.-]+)", address)
     if egg is not None:
         return egg[1], ""
-    wheel = _WHEEL.search(unquote(urlsplit(address).path))
+    wheel = _wheel(address)
     if wheel is None:
         raise SourceError(
             f"{line.where}: the address {address[:60]!r} names no package; write "
             "NAME @ URL"
         )
     return wheel[1], wheel[2]
+
+
+def _wheel(address: str) -> re.Match[str] | None:
+    """Take the name of a wheel apart: name, version and the rest."""
+    return _WHEEL.fullmatch(unquote(urlsplit(address).path).rpartition("/")[2])
 
 
 def _applies(marker: str, line: _Line, environment: Mapping[str, str] | None) -> bool:
