@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from lazycore.sandbox._linux import _calls, _landlock, _target
 from lazycore.sandbox._linux._fork import fork_target
 from lazycore.sandbox._linux._own_root import step_into
-from lazycore.sandbox._linux._proc import cover, mount_proc
 from lazycore.sandbox._linux._spawn import spawn_target
 from lazycore.sandbox._linux._stage import StageError
 
@@ -194,18 +193,13 @@ class NamespaceEntry(Entry):
             _calls.setns(self._net, _calls.CLONE_NEWNET)
         root = self._trees[0]
         _calls.move_mount(root, _calls.AT_FDCWD, "root")
-        base = self._request["base"]
-        own = self._root.furnish(self._trees, base["scratch_bytes"])
+        size = self._request["base"]["scratch_bytes"]
+        own = self._root.furnish(self._trees, size)
         *self._scratch, terminals = [fd for fd, _ in own]
-        proc = mount_proc()
-        self._opened += [terminals, proc]
-        _calls.mount_setattr(proc, add=_calls.ATTR_RDONLY, recursive=False)
-        _calls.move_mount(proc, root, "proc")
-        os.fchdir(root)
-        cover(base["hidden"])
+        self._opened.append(terminals)
         ruleset = -1
         if self._request["landlock_abi"]:
-            ruleset = self._root.ruleset([*own, (proc, _landlock.READ)])
+            ruleset = self._root.ruleset(own)
             self._opened.append(ruleset)
         step_into(root)
         return ruleset

@@ -1,7 +1,8 @@
 """A root that is built once and copied for every run of the same plan.
 
 One call copies it with all its mounts, so a run pays for what is its own alone: its
-scratch file systems, its terminals, its /proc.
+scratch file systems and its terminals. Its /proc is that of the slot's pid namespace,
+in which a run finds nothing but the slot and itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._landlock import (
+    READ,
     TERMINAL,
     WRITE,
     allow,
@@ -25,8 +27,11 @@ from lazycore.sandbox._linux._mounts import (
     new_scratch,
     new_terminals,
 )
+from lazycore.sandbox._linux._proc import cover
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lazycore.sandbox._linux._landlock import Rule
     from lazycore.sandbox._linux._request import Request
 
@@ -43,11 +48,14 @@ class KeptRoot(Root):
     Args:
         request: A request that has the plan.
         old: Descriptor of the root whose paths are shown.
+        proc: Descriptor of the /proc that is shown, read-only.
         shelf: Directory in which it is kept.
         name: Its name there.
     """
 
-    def __init__(self, request: Request, *, old: int, shelf: int, name: str) -> None:
+    def __init__(
+        self, request: Request, *, old: int, proc: int, shelf: int, name: str
+    ) -> None:
         os.mkdir(name, dir_fd=shelf)
         self._shelf = shelf
         self._name = name
@@ -60,6 +68,7 @@ class KeptRoot(Root):
         self.base(base)
         for bind in request["binds"]:
             self.step(bind)
+        self._show_proc(proc, base["hidden"])
         _calls.mount_setattr(self._root, add=_calls.ATTR_RDONLY, recursive=False)
         self._unpinned = [
             _seen(bind[1])
@@ -69,6 +78,15 @@ class KeptRoot(Root):
         abi = request["landlock_abi"]
         self._granted = effective(self.rules, abi=abi)
         self._abi = abi
+
+    def _show_proc(self, proc: int, hidden: Iterable[str]) -> None:
+        tree = _calls.open_tree(proc, _calls.OPEN_TREE_CLONE)
+        _calls.mount_setattr(tree, add=_calls.ATTR_RDONLY, recursive=False)
+        _calls.move_mount(tree, self._root, "proc")
+        self.rules.append((tree, READ))
+        os.fchdir(self._root)
+        cover(hidden)
+        os.chdir("/")
 
     def is_current(self) -> bool:
         """Tell whether every path that was not pinned still leads to the same inode."""
@@ -110,7 +128,7 @@ class KeptRoot(Root):
         return trees
 
     def furnish(self, trees: list[int], scratch_bytes: int) -> list[Rule]:
-        """Add what is the run's own but its /proc, in the run's mount namespace.
+        """Add what is the run's own, in the run's mount namespace.
 
         Args:
             trees: What `copies` made; the first is mounted already.

@@ -76,12 +76,12 @@ class NamespaceSlot(Slot):
         self._bare = _bare_namespace(proc)
         _calls.setns(home, _calls.CLONE_NEWNS)
         os.close(home)
-        own = mount_proc()
-        self._numbers = Numbers(own)
+        self._own_proc = mount_proc()
+        self._numbers = Numbers(self._own_proc)
         self._shelf = _calls.new_mount("tmpfs", {"size": "1m"}, QUIET)
         _calls.move_mount(self._shelf, self._old, _SHELF[1:])
         os.mkdir(_PROC, dir_fd=self._shelf)
-        _calls.move_mount(own, self._shelf, _PROC)
+        _calls.move_mount(self._own_proc, self._shelf, _PROC)
         self._proc = proc
         self._net: Net | None = None
 
@@ -110,7 +110,7 @@ class NamespaceSlot(Slot):
 
     def _root(self, request: Request) -> KeptRoot:
         base = request["base"]
-        parts = ("system", "links", "files", "executable")
+        parts = ("system", "links", "files", "executable", "hidden")
         plan = [base[part] for part in parts]
         key = marshal.dumps([*plan, request["binds"], request["landlock_abi"]])
         root = self._kept.pop(key, None)
@@ -122,7 +122,13 @@ class NamespaceSlot(Slot):
                 self._kept.pop(next(iter(self._kept))).discard(_SHELF)
             self._made += 1
             name = str(self._made)
-            root = KeptRoot(request, old=self._old, shelf=self._shelf, name=name)
+            root = KeptRoot(
+                request,
+                old=self._old,
+                proc=self._own_proc,
+                shelf=self._shelf,
+                name=name,
+            )
         self._kept[key] = root  # the last that goes
         return root
 
@@ -132,18 +138,11 @@ def _open_namespace(proc: int) -> int:
 
 
 def _bare_namespace(proc: int) -> int:
-    """Enter a mount namespace that holds a place for a root and a /proc, no more.
-
-    The kernel allows a run to have a /proc of its own only where one is seen.
-    """
-    own = mount_proc()
+    """Enter a mount namespace that holds a place for a root, no more."""
     _calls.unshare(_calls.CLONE_NEWNS)
     bare = _calls.new_mount("tmpfs", {"mode": "0755", "size": "1m"}, QUIET)
-    for name in ("proc", "root"):
-        os.mkdir(name, dir_fd=bare)
+    os.mkdir("root", dir_fd=bare)
     _calls.move_mount(bare, _calls.AT_FDCWD, "/proc")
-    _calls.move_mount(own, bare, "proc")
-    os.close(own)
     step_into(bare)
     _calls.mount_setattr(bare, add=_calls.ATTR_RDONLY, recursive=False)
     os.close(bare)

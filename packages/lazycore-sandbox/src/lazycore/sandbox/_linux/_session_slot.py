@@ -57,7 +57,11 @@ class _NamespaceSessionSlot(NamespaceSlot):
         super()._enter()
         reset_signals()
         self._only = KeptRoot(
-            self._session["inner"], old=self._old, shelf=self._shelf, name="root"
+            self._session["inner"],
+            old=self._old,
+            proc=self._own_proc,
+            shelf=self._shelf,
+            name="root",
         )
 
     def _root(self, request: Request) -> KeptRoot:
