@@ -318,6 +318,18 @@ def test_a_preload_that_raises_is_told_with_its_traceback(
 
 
 @pytest.mark.once
+def test_memory_that_all_calls_would_share_is_refused(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "lazycore_shared.py").write_text(
+        "import mmap\nboard = mmap.mmap(-1, 4096)\n"
+    )
+    policy = SandboxPolicy(allowed_read_paths=[folder])
+    with pytest.raises(SandboxLaunchError, match="all calls would share"):
+        SandboxSession(policy, executor, preload=["lazycore_shared"], path=[folder])
+
+
+@pytest.mark.once
 def test_a_preload_that_hangs_runs_into_the_timeout(
     executor: BaseSandboxExecutor, folder: Path
 ) -> None:

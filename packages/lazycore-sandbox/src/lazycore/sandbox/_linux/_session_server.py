@@ -43,8 +43,10 @@ def serve(
     """Serve calls until the caller or the launcher is gone; never returns."""
     try:
         try:
+            maps = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
             _give_up_rights(request, rules)
             _preload(request)
+            _refuse_shared_memory(maps)
         except StageError as error:
             told = {"stage": error.stage, "errno": error.code, "detail": error.detail}
             send_answer(sock, {"error": told})
@@ -86,6 +88,25 @@ def _preload(request: Request) -> None:
             text = f"{name}: {type(error).__name__}: {error}\n" + traceback.format_exc()
             raise StageError("preload", errno.ENOPKG, text[-4000:]) from error
     sys.meta_path[:] = finders
+
+
+def _refuse_shared_memory(maps: int) -> None:
+    """Refuse what a preloaded module maps for all copies of this process at once.
+
+    Args:
+        maps: Descriptor of this process's proc_pid_maps(5), which is closed.
+    """
+    with open(maps, "rb") as lines:
+        for line in lines:
+            rights = line.split(maxsplit=2)[1]
+            if b"w" in rights and b"s" in rights:
+                raise StageError(
+                    "preload",
+                    errno.ENOPKG,
+                    "a preloaded module maps memory that all calls would share, so "
+                    "that one could write what the next one reads; import it in the "
+                    f"calls instead ({line.decode('utf-8', 'replace').strip()})",
+                )
 
 
 class _TrustedFinder:
