@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lazycore.experiments import FailureRow
+from lazycore.experiments import FailureRow, compare_run
 from lazycore.experiments._study import Metric
 from lazycore.experiments._summary import print_verdict, progress
 from lazycore.experiments._terminal import on_rich_terminal, printable, safe
@@ -36,7 +36,7 @@ def record(make_record: MakeRecord) -> RunRecord:
 
 def test_a_pipe_gets_one_plain_table(record: RunRecord) -> None:
     stream = io.StringIO()
-    print_verdict(record, stream)
+    print_verdict(record, compare_run(record), stream)
     assert stream.getvalue().splitlines() == [
         (
             "candidate helps on a long benchmark name; no difference shown on flat; "
@@ -68,7 +68,7 @@ def test_no_table_line_is_wider_than_the_terminal(
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "dumb")
     stream = Terminal()
-    print_verdict(record, stream)
+    print_verdict(record, compare_run(record), stream)
     lines = stream.getvalue().splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("accuracy"))
     table = lines[start + 1 : -2]
@@ -84,11 +84,11 @@ def test_colours_come_with_rich_and_go_with_no_color(
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.delenv("NO_COLOR", raising=False)
     coloured = Terminal()
-    print_verdict(record, coloured)
+    print_verdict(record, compare_run(record), coloured)
     assert "\x1b[" in coloured.getvalue()
     monkeypatch.setenv("NO_COLOR", "1")
     plain = Terminal()
-    print_verdict(record, plain)
+    print_verdict(record, compare_run(record), plain)
     assert "\x1b[3" not in plain.getvalue()
 
 
@@ -101,7 +101,7 @@ def test_names_can_neither_steer_the_terminal_nor_pass_for_markup(
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setenv("NO_COLOR", "1")
-        print_verdict(record, stream)
+        print_verdict(record, compare_run(record), stream)
         assert "\x1b]0;" not in stream.getvalue()
         assert "\u202e" not in stream.getvalue()
         assert "[red]x[/red]" in stream.getvalue()
@@ -110,7 +110,7 @@ def test_names_can_neither_steer_the_terminal_nor_pass_for_markup(
 def test_a_narrow_encoding_gets_plain_signs(record: RunRecord) -> None:
     data = io.BytesIO()
     stream = io.TextIOWrapper(data, encoding="ascii")
-    print_verdict(record, stream)
+    print_verdict(record, compare_run(record), stream)
     stream.flush()
     assert b"-3.0 pp" in data.getvalue()
 

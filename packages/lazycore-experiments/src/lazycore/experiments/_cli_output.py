@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from lazycore.experiments._paired_result import Comparison
     from lazycore.experiments._reader import RunRecord
 
 __all__ = [
@@ -58,10 +59,11 @@ class counter:  # noqa: N801 - used like a function
             self._stream.write("\n")
 
 
-def print_verdict(options: argparse.Namespace, record: RunRecord) -> None:
+def print_verdict(
+    options: argparse.Namespace, record: RunRecord, comparison: Comparison
+) -> None:
     """Print what a run found, its digests and where its report lies."""
     from lazycore.experiments import _summary
-    from lazycore.experiments._comparison import compare_run
 
     report = record.path / "report.html"
     if options.json:
@@ -76,11 +78,11 @@ def print_verdict(options: argparse.Namespace, record: RunRecord) -> None:
                 "complete": record.complete,
                 "reason": record.reason,
                 "report": str(report),
-                "comparison": compare_run(record).to_json(),
+                "comparison": comparison.to_json(),
             }
         )
         return
-    _summary.print_verdict(record, sys.stdout)
+    _summary.print_verdict(record, comparison, sys.stdout)
     print(f"lock    {record.lock_digest}")
     print(f"results {record.results_digest}")
     print(f"report  {report}")

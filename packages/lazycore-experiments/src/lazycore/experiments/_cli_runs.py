@@ -109,6 +109,7 @@ def keygen(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     """Write the report again and print the verdict."""
+    from lazycore.experiments._comparison import compare_run
     from lazycore.experiments._journal import Journal
     from lazycore.experiments._reader import load_run
     from lazycore.experiments._report import write_report
@@ -116,10 +117,11 @@ def report(options: argparse.Namespace) -> int:
 
     record = load_run(options.run)
     with Journal(options.run):  # nobody else writes meanwhile
-        write_report(record, options.run / "report.html")
+        comparison = compare_run(record)
+        write_report(record, options.run / "report.html", comparison=comparison)
         if (options.run / "seal.json").exists():
             update_seal(options.run, "report.html")
-    print_verdict(options, record)
+    print_verdict(options, record, comparison)
     return OK
 
 

@@ -210,6 +210,7 @@ def _run_lock(
     *,
     tracer_provider: TracerProvider | None = None,
 ) -> int:
+    from lazycore.experiments._comparison import compare_run
     from lazycore.experiments._report import write_report
     from lazycore.experiments._runner import run_study
     from lazycore.experiments._seal import update_seal
@@ -234,9 +235,10 @@ def _run_lock(
         signer=signer,
         tracer_provider=tracer_provider,
     )
-    write_report(record, output / "report.html")
+    comparison = compare_run(record)
+    write_report(record, output / "report.html", comparison=comparison)
     update_seal(output, "report.html")
-    print_verdict(options, record)
+    print_verdict(options, record, comparison)
     if record.reason == "interrupted":
         left = record.planned_cells - record.finished_cells
         print(

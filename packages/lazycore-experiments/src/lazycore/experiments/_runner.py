@@ -142,8 +142,9 @@ def run_study(
         session.run(source)
         snapshot.attest()
         blobs.sweep()
-        _finish(folder, lock, progress, signer)
-        return load_run(folder)
+        run = load_run(folder)
+        _finish(run, lock, signer)
+        return run
 
 
 def _open_folder(path: Path) -> Path:
@@ -203,18 +204,17 @@ def _sandbox_blockers(lock: StudyLock) -> tuple[Blocker, ...]:
     return ()
 
 
-def _finish(
-    folder: Path, lock: StudyLock, progress: Progress, signer: Signer | None
-) -> None:
+def _finish(run: RunRecord, lock: StudyLock, signer: Signer | None) -> None:
+    folder = run.path
     if signer is not None:
         sign_run(folder, lock, signer)
     else:  # receipts of an earlier session describe another journal
         (folder / RECEIPTS).unlink(missing_ok=True)
     if has_arrow():
-        write_parquet(load_run(folder).rows, folder / "results.parquet")
+        write_parquet(run.rows, folder / "results.parquet")
     seal_run(
         folder,
         lock=lock.digest,
-        results=progress.total.value(),
-        complete=len(progress.total) == progress.planned,
+        results=run.results_digest,
+        complete=run.complete,
     )

@@ -26,7 +26,7 @@ from lazycore.experiments._verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lazycore.experiments._paired_result import PairedResult
+    from lazycore.experiments._paired_result import Comparison, PairedResult
     from lazycore.experiments._reader import RunRecord
 
 __all__ = ["print_verdict", "progress"]
@@ -47,11 +47,8 @@ _SHORT = {
 }
 
 
-def print_verdict(record: RunRecord, stream: TextIO) -> None:
+def print_verdict(record: RunRecord, comparison: Comparison, stream: TextIO) -> None:
     """Print the headline, one table per primary metric and arm, and what failed."""
-    from lazycore.experiments._comparison import compare_run
-
-    comparison = compare_run(record)
     groups: dict[tuple[str, str], list[PairedResult]] = {}
     for result in comparison.primary:
         groups.setdefault((result.metric, result.arm), []).append(result)

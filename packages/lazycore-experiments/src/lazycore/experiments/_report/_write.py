@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["render", "write_report"]
 
 
-def write_report(record: RunRecord, path: Path) -> None:
+def write_report(
+    record: RunRecord, path: Path, *, comparison: Comparison | None = None
+) -> None:
     """Write the report of a run: one offline HTML file under 300 kB.
 
     The same run gives the same bytes. A reader of the old file keeps it until the
@@ -33,6 +35,7 @@ def write_report(record: RunRecord, path: Path) -> None:
     Args:
         record: A run, finished or not.
         path: The file; its folder exists.
+        comparison: What `compare_run` says of the run; made here when None.
 
     Raises:
         OSError: The file can't be written.
@@ -43,7 +46,8 @@ def write_report(record: RunRecord, path: Path) -> None:
         >>> def report(run: Path, page: Path) -> None:
         ...     write_report(load_run(run), page)
     """
-    data = render(record, compare_run(record))
+    found = compare_run(record) if comparison is None else comparison
+    data = render(record, found)
     write_atomically(path, data)
 
 
