@@ -15,6 +15,7 @@ from lazycore.sandbox._errors import (
 )
 from lazycore.sandbox._paths import is_within, normalise_path
 from lazycore.sandbox._policy import SandboxPolicy
+from lazycore.sandbox._shortage import shortage
 from lazycore.sandbox._workspace_apply import (
     refuse_conflicts,
     refuse_escaping_links,
@@ -70,13 +71,25 @@ class Workspace:
             raise ValueError(f"mode must be 'copy-on-write', got {mode!r}")
         self.path = checked_root(normalise_path("workspace", path))
         self._original = scan(self.path)
-        self._private = os.path.realpath(tempfile.mkdtemp(prefix="lazycore-workspace-"))
+        try:
+            private = tempfile.mkdtemp(prefix="lazycore-workspace-")
+        except OSError as error:
+            raise self._uncopied(error) from error
+        self._private = os.path.realpath(private)
         self.root = os.path.join(self._private, os.path.basename(self.path))
         try:
             self._fill()
+        except OSError as error:
+            self.discard()
+            raise self._uncopied(error) from error
         except BaseException:
             self.discard()
             raise
+
+    def _uncopied(self, error: OSError) -> SandboxWorkspaceError:
+        short = shortage(error)
+        remedy = f"; {short.remedy}" if short else ""
+        return SandboxWorkspaceError(f"{self.path!r} is not copied: {error}{remedy}")
 
     def _fill(self) -> None:
         os.mkdir(self.root, 0o700)

@@ -20,6 +20,7 @@ from lazycore.sandbox._linux._bubblewrap_probe import probe_bubblewrap
 from lazycore.sandbox._linux._native import DEFAULT_PATH
 from lazycore.sandbox._monitored_executor import MonitoredExecutor
 from lazycore.sandbox._outcome import Outcome, result_of, shell_end
+from lazycore.sandbox._shortage import ShortageError
 
 if TYPE_CHECKING:
     from lazycore.sandbox._executor import Order
@@ -91,7 +92,10 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
         Returns:
             The report; cached per user for the life of the process.
         """
-        return probe_bubblewrap(_UnprovenExecutor, os.geteuid())
+        try:
+            return probe_bubblewrap(_UnprovenExecutor, os.geteuid())
+        except ShortageError as error:
+            return error.report(cls.name)
 
     def _run(
         self, argv: tuple[str, ...], checked: CheckedPolicy, order: Order

@@ -10,6 +10,7 @@ from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._linux import _probe
 from lazycore.sandbox._linux._remedies import namespace_remedy
+from lazycore.sandbox._shortage import shortage
 
 if TYPE_CHECKING:
     from lazycore.sandbox._linux._bubblewrap import BubblewrapSandboxExecutor
@@ -33,7 +34,11 @@ _APPARMOR = (
 def probe_bubblewrap(
     unproven: type[BubblewrapSandboxExecutor], uid: int
 ) -> BackendReport:
-    """Run the traps once per user and process. Never raises."""
+    """Run the traps once per user and process.
+
+    Raises:
+        ShortageError: The host lacks something for now.
+    """
     from lazycore.sandbox._linux._bubblewrap import bubblewrap_version, find_bubblewrap
 
     notes = {"uid": str(uid), "kernel": os.uname().release}
@@ -58,6 +63,8 @@ def probe_bubblewrap(
     try:
         held = _probe._try(engine)  # noqa: SLF001 - one set of traps for all backends
     except (SandboxError, OSError, ValueError, RuntimeError) as error:
+        if short := shortage(error):
+            raise short from error
         return BackendReport(
             backend=unproven.name,
             available=False,

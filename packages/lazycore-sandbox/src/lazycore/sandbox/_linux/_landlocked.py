@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
+from lazycore.sandbox._errors import SandboxLaunchError
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._landlock import DEVICE, EXECUTE, READ, READ_FILE, WRITE
 from lazycore.sandbox._linux._launcher import NO_NAMESPACES
 from lazycore.sandbox._linux._native import NativeExecutor, base_request
 from lazycore.sandbox._linux._plan import split_links
 from lazycore.sandbox._linux._remove import remove_tree
+from lazycore.sandbox._shortage import shortage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +109,14 @@ def _common(system: tuple[str, ...]) -> list[PathRule]:
 @contextmanager
 def _scratch(parent: str | None) -> Iterator[str]:
     """Make a private directory for one run and remove it whatever is in it."""
-    path = os.path.realpath(tempfile.mkdtemp(prefix="lazycore-sandbox-", dir=parent))
+    try:
+        made = tempfile.mkdtemp(prefix="lazycore-sandbox-", dir=parent)
+    except OSError as error:
+        remedy = short.remedy if (short := shortage(error)) else "see TMPDIR"
+        raise SandboxLaunchError(
+            error.errno, f"no scratch directory can be made: {error}; {remedy}"
+        ) from error
+    path = os.path.realpath(made)
     try:
         yield path
     finally:

@@ -26,6 +26,7 @@ from lazycore.sandbox._linux._probe_script import SCRIPT, START_SCRIPT
 from lazycore.sandbox._linux._remedies import namespace_remedy
 from lazycore.sandbox._policy import SandboxPolicy
 from lazycore.sandbox._preflight import preflight
+from lazycore.sandbox._shortage import ShortageError, shortage
 from lazycore.sandbox._system import interpreter
 
 if TYPE_CHECKING:
@@ -100,10 +101,14 @@ def probe_backend(
         needed: Which of the guarantees that cost a run of their own to probe.
     """
     uid = os.geteuid()
-    report = _probe(backend, uid)
-    if not report.available:
-        return report
-    held = {which for which in _SINGLE & needed if _probe_single(backend, uid, which)}
+    try:
+        report = _probe(backend, uid)
+        if not report.available:
+            return report
+        single = _SINGLE & needed
+        held = {which for which in single if _probe_single(backend, uid, which)}
+    except ShortageError as error:
+        return error.report(backend.name)
     return replace(report, guarantees=report.guarantees | held)
 
 
@@ -123,6 +128,8 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
     try:
         held = _try(backend)
     except (SandboxError, OSError, ValueError, RuntimeError) as error:
+        if short := shortage(error):
+            raise short from error
         remedy = ""
         if backend.name == "linux-namespace":
             remedy = namespace_remedy(apparmor=_APPARMOR)
@@ -306,7 +313,9 @@ def _probe_single(backend: type[NativeExecutor], uid: int, which: Guarantee) -> 
             if which is Guarantee.EXEC_LIST:
                 return backend.name != "landlock" and _list_holds(backend, raw)
             return _limit_holds(backend, *_LIMITS[which], os.path.realpath(raw))
-    except (SandboxError, OSError, ValueError):
+    except (SandboxError, OSError, ValueError) as error:
+        if short := shortage(error):
+            raise short from error
         return False
 
 
