@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping
 from json.encoder import encode_basestring
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lazycore.experiments._errors import CanonicalError
@@ -119,7 +120,7 @@ class _NotPlainError(Exception):
 
 
 def _text(value: Any, depth: int) -> str:
-    """Encode what consists of the exact JSON types; results are many and plain.
+    """Encode what consists of the exact JSON types, or of what `freeze` makes of them.
 
     Raises:
         _NotPlainError: It holds anything else.
@@ -127,7 +128,7 @@ def _text(value: Any, depth: int) -> str:
     kind = type(value)
     if kind is str:
         return _QUOTE(value)
-    if kind is dict:
+    if kind is dict or kind is MappingProxyType:
         plain = {*map(type, value)} <= _STRINGS and "".join(value).isascii()
         if depth >= MAX_DEPTH or not plain:
             raise _NotPlainError

@@ -28,7 +28,7 @@ from lazycore.experiments._errors import (
 )
 from lazycore.experiments._failures import FailureClass
 from lazycore.experiments._outcome import ArmOutcome, Attempt, Resources
-from lazycore.experiments._protocol import build_request
+from lazycore.experiments._protocol import request_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -213,7 +213,7 @@ def _lost(lock: StudyLock, cell: Cell, message: str) -> CellOutcome:
     arms = {
         arm: ArmOutcome(
             arm=arm,
-            request=build_request(lock.study, lock.digest, cell, arm)[1],
+            request=request_digest(lock.study, lock.digest, cell, arm),
             attempts=(
                 Attempt(
                     number=cell.tried.get(arm, 0) + 1,

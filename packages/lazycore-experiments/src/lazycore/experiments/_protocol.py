@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lazycore.experiments._canonical import canonical, digest, sha256_hex
+from lazycore.experiments._canonical import canonical, sha256_hex
 from lazycore.experiments._errors import CanonicalError, ProtocolError
 from lazycore.experiments._failures import FailureClass
 from lazycore.experiments._strict_json import parse
@@ -25,7 +25,10 @@ __all__ = [
     "UnitOutcome",
     "build_request",
     "read_response",
+    "request_digest",
 ]
+
+_LAST_FIELD = b'"schema_version":1}'
 
 USAGE_COUNTS = frozenset(
     {
@@ -103,6 +106,19 @@ def build_request(
 
     The digest covers everything but itself; the worker must repeat it.
     """
+    text = _request(study, lock_digest, cell, arm)
+    found = sha256_hex(text)
+    # Its place in the order of the keys: the last one stays the last.
+    begin = text.removesuffix(_LAST_FIELD)
+    return b'%s"request_hash":"%s",%s' % (begin, found.encode(), _LAST_FIELD), found
+
+
+def request_digest(study: Study, lock_digest: str, cell: Cell, arm: str) -> str:
+    """Return the digest of a request alone."""
+    return sha256_hex(_request(study, lock_digest, cell, arm))
+
+
+def _request(study: Study, lock_digest: str, cell: Cell, arm: str) -> bytes:
     benchmark = study.benchmark(cell.benchmark)
     chosen = study.arm(arm)
     model = next((m for m in study.models if m.slot == cell.model), None)
@@ -127,8 +143,7 @@ def build_request(
             "arm": chosen.parameters,
         },
     }
-    request_hash = digest(document)
-    return canonical({**document, "request_hash": request_hash}), request_hash
+    return canonical(document)
 
 
 def read_response(

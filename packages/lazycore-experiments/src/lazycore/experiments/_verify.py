@@ -21,7 +21,7 @@ from lazycore.experiments._lock import StudyLock
 from lazycore.experiments._order_check import SAMPLE
 from lazycore.experiments._outcome import leaf_digest
 from lazycore.experiments._plan import Cell, plan_cells
-from lazycore.experiments._protocol import build_request
+from lazycore.experiments._protocol import request_digest
 from lazycore.experiments._receipts import RECEIPTS, receipt_findings
 from lazycore.experiments._seal import DERIVED, SEAL_FIELDS, read_seal
 from lazycore.experiments._tree import read_tree
@@ -227,7 +227,7 @@ def _cell_problem(
     if body["arms"].keys() != set(cell.order):
         return "has other arms than the study"
     for name, arm in body["arms"].items():
-        if arm["request"] != build_request(lock.study, lock.digest, cell, name)[1]:
+        if arm["request"] != request_digest(lock.study, lock.digest, cell, name):
             return f"arm {name} answered another request"
         if arm["response"] is not None and arm["units"].keys() != set(cell.units):
             return f"arm {name} has other units than the cell"
