@@ -16,7 +16,7 @@ import socket
 import termios
 from typing import TYPE_CHECKING, NoReturn
 
-from lazycore.sandbox._linux import _calls, _slot, _supervisor
+from lazycore.sandbox._linux import _calls, _slot
 from lazycore.sandbox._linux._children import (
     CHANNEL_FD,
     Child,
@@ -27,6 +27,7 @@ from lazycore.sandbox._linux._children import (
 from lazycore.sandbox._linux._landlock_slot import LandlockSlot, guard
 from lazycore.sandbox._linux._meter import children_of
 from lazycore.sandbox._linux._namespace_slot import NamespaceSlot
+from lazycore.sandbox._linux._one_run import serve_one
 from lazycore.sandbox._linux._request import send_answer
 from lazycore.sandbox._linux._slots import Slots
 from lazycore.sandbox._linux._stage import StageError
@@ -226,7 +227,7 @@ def _child(
         if not data or fd < 0 or hung_up(channel):
             os._exit(0)
         run = socket.socket(fileno=fd)
-        _supervisor.serve_one(run, channel, failure)
+        serve_one(run, channel, failure)
     finally:
         os._exit(0)
 

@@ -13,52 +13,17 @@ import fcntl
 import os
 import select
 import signal
-import socket
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux import _calls, _landlock, _spawn, _target
 from lazycore.sandbox._linux._meter import Meter
-from lazycore.sandbox._linux._own_root import OwnRoot
-from lazycore.sandbox._linux._request import Request, receive_request, send_answer
+from lazycore.sandbox._linux._request import Request, send_answer
 from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
+    import socket
+
     from lazycore.sandbox._linux._landlock import Rule
-
-KILL = b"k"
-
-
-def serve_one(
-    sock: socket.socket, channel: socket.socket, failure: StageError | None
-) -> NoReturn:
-    """Serve one request and end this process; never returns.
-
-    Args:
-        sock: The caller's end speaks here.
-        channel: Stays open as long as the launcher lives.
-        failure: What already went wrong while the namespaces were prepared.
-    """
-    try:
-        if failure is not None:
-            _fail(sock, failure.stage, failure.code, failure.detail)
-            os._exit(0)
-        try:
-            request, fds = receive_request(sock)
-        except (EOFError, OSError):
-            os._exit(0)
-        try:
-            rules = build(request)
-            if request["session"]:
-                from lazycore.sandbox._linux import _session_server
-
-                _session_server.serve(sock, channel, request, rules)
-            sock = _lifted(sock)
-            supervisor = Supervisor(sock, _lifted(channel).detach(), request)
-            supervisor.run(fds, rules)
-        except BaseException as error:  # noqa: BLE001 - reported, then the process ends
-            tell_failure(sock, error)
-    finally:
-        os._exit(0)
 
 
 def tell_failure(sock: socket.socket, error: BaseException) -> None:
@@ -75,21 +40,8 @@ def _fail(sock: socket.socket, stage: str, code: int, detail: str) -> None:
     send_answer(sock, {"error": {"stage": stage, "errno": code, "detail": detail}})
 
 
-def build(request: Request) -> list[Rule]:
-    """Make the target's view of the file system; return its Landlock rules."""
-    if not request["namespaces"]:
-        return _landlock.open_rules([*request["common_rules"], *request["rules"]])
-    root = OwnRoot(request)
-    root.enter()
-    return root.rules
-
-
-def _lifted(sock: socket.socket) -> socket.socket:
-    """Move a socket above the descriptors that the target gets."""
-    return socket.socket(fileno=_above(sock.detach()))
-
-
-def _above(fd: int) -> int:
+def lift(fd: int) -> int:
+    """Move a descriptor above those that the target gets."""
     lifted = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(fd)
     return lifted
@@ -148,7 +100,7 @@ class Supervisor:
             _own_stdin(fds)
         self._meter.start()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        children = _above(_calls.signal_descriptor(signal.SIGCHLD))
+        children = lift(_calls.signal_descriptor(signal.SIGCHLD))
         if self._request["namespaces"] and self._request["call"] is None:
             self.watch_over(_spawn.spawn(self._request, fds, rules), children)
             self.report()
