@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -412,6 +413,52 @@ def test_the_plan_drops_what_an_enclosing_grant_covers(folder: Path) -> None:
         assert [step[:2] for step in policy_binds(checked, [])] == [
             ("read", f"{folder}/a")
         ]
+
+
+_LEAVE = """
+import ctypes, os, socket, sys, time
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+if sys.argv[2] == "use":
+    socket.create_connection(server.getsockname()).sendall(b"x")
+open("/dev/shm/left", "w").close()
+open("/tmp/left", "w").close()
+segment = ctypes.CDLL(None).shmget(77, 4096, 0o1666)
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(600)
+print(os.getpid(), os.readlink("/proc/self/ns/net"), segment >= 0)
+"""
+_LOOK = """
+import ctypes, os, socket, sys
+files = os.listdir("/dev/shm") + os.listdir("/tmp")
+pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+answer = socket.socket().connect_ex(("127.0.0.1", int(sys.argv[1])))
+segment = ctypes.CDLL(None).shmget(77, 4096, 0)
+print(os.getpid(), os.readlink("/proc/self/ns/net"), files, pids, answer, segment)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("net", ["leave", "use"])
+def test_a_run_finds_nothing_of_the_one_before_it_in_its_slot(
+    namespace_executor: LinuxNamespaceSandboxExecutor, net: str
+) -> None:
+    def run(code: str) -> list[str]:
+        words = [sys.executable, "-c", code, "7654", net]
+        policy = SandboxPolicy(limits=ResourceLimits(memory_bytes=None))
+        result = namespace_executor.run_command(words, policy)
+        return result.check().stdout_text.split()
+
+    pid, namespace, made = run(_LEAVE)
+    again, other, files, first, second, refused, segment = run(_LOOK)
+    assert made == "True"
+    # Numbers begin anew, so that none tells how many there were.
+    assert again == pid
+    assert (files, first, second) == ("[]", "[1,", f"{pid}]")
+    assert int(refused) == errno.ECONNREFUSED
+    assert segment == "-1"
+    # A network namespace is lent again only where it was never used.
+    assert (other == namespace) == (net == "leave")
 
 
 def test_a_new_mount_on_the_host_is_seen_by_the_next_run(
