@@ -430,7 +430,7 @@ print(os.getpid(), os.readlink("/proc/self/ns/net"), segment >= 0)
 """
 _LOOK = """
 import ctypes, os, socket, sys
-files = os.listdir("/dev/shm") + os.listdir("/tmp")
+files = [path for path in ("/dev/shm/left", "/tmp/left") if os.path.exists(path)]
 pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 answer = socket.socket().connect_ex(("127.0.0.1", int(sys.argv[1])))
 segment = ctypes.CDLL(None).shmget(77, 4096, 0)
