@@ -21,6 +21,7 @@ from lazycore.sandbox import (
     SandboxPolicyViolationError,
 )
 from lazycore.sandbox._linux._plan import policy_binds, split_links
+from lazycore.sandbox._linux._proc import RESERVED_PIDS
 from lazycore.sandbox._preflight import preflight
 
 if TYPE_CHECKING:
@@ -296,6 +297,17 @@ print("end")
     assert result.returncode == 0
 
 
+def test_a_run_finds_its_own_processes_alone(
+    namespace_executor: LinuxNamespaceSandboxExecutor,
+) -> None:
+    script = "cat /proc/1/mountinfo /proc/1/net/unix; ls -d /proc/1; sleep 1 & ls /proc"
+    result = shell(namespace_executor, script, SandboxPolicy())
+    pids = [int(word) for word in result.stdout_text.split() if word.isdigit()]
+    assert len(pids) == 3  # the shell, sleep and ls
+    assert min(pids) >= RESERVED_PIDS
+    assert result.stderr_text.count("No such file") == 3
+
+
 def test_the_host_s_devices_and_processes_are_not_there(
     namespace_executor: LinuxNamespaceSandboxExecutor,
 ) -> None:
@@ -450,11 +462,11 @@ def test_a_run_finds_nothing_of_the_one_before_it_in_its_slot(
         return result.check().stdout_text.split()
 
     pid, namespace, made = run(_LEAVE)
-    again, other, files, first, second, refused, segment = run(_LOOK)
+    again, other, files, seen, refused, segment = run(_LOOK)
     assert made == "True"
     # Numbers begin anew, so that none tells how many there were.
     assert again == pid
-    assert (files, first, second) == ("[]", "[1,", f"{pid}]")
+    assert (files, seen) == ("[]", f"[{pid}]")
     assert int(refused) == errno.ECONNREFUSED
     assert segment == "-1"
     # A network namespace is lent again only where it was never used.

@@ -161,6 +161,30 @@ def attack():
         ),
     ),
     row(
+        "06e",
+        "read the host's mount table in /proc",
+        "NS SB",
+        (Must.FS_METADATA,),
+        Inside(
+            body="""
+def attack():
+    if not a["mount_point"]:
+        raise Absent("no mount of the host that no policy shows")
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        for table, field in (("mountinfo", 4), ("mounts", 1)):
+            try:
+                with open("/proc/%s/%s" % (process, table)) as f:
+                    points = [line.split(" ")[field] for line in f]
+            except OSError:
+                continue
+            if a["mount_point"] in points:
+                found.append(process)
+    return " ".join(found)
+"""
+        ),
+    ),
+    row(
         "11",
         "rename over a read-only file",
         "NS LL SB",

@@ -159,6 +159,7 @@ class Stage:
             "segment": self.segment,
             "shm_file": self.shm_file,
             "ipc_namespace": _ipc_namespace(),
+            "mount_point": _hidden_mount_point(),
             "numbers": _numbers(),
         }
 
@@ -256,6 +257,18 @@ def _numbers() -> dict[str, int]:
 
     machine = os.uname().machine
     return numbers(machine) if machine in {"x86_64", "aarch64"} else {}
+
+
+def _hidden_mount_point() -> str:
+    """Name a mount of the host that no policy shows; empty where there is none."""
+    try:
+        with open("/proc/self/mountinfo") as file:
+            points = [line.split(" ")[4] for line in file]
+    except OSError:
+        return ""
+    roots = ("/sys", "/run", "/var", "/boot", "/home", "/mnt", "/media", "/srv")
+    hidden = (p for root in roots for p in points if f"{p}/".startswith(f"{root}/"))
+    return next(hidden, "")
 
 
 def _ipc_namespace() -> str:

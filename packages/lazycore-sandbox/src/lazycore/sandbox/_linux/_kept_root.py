@@ -2,7 +2,7 @@
 
 One call copies it with all its mounts, so a run pays for what is its own alone: its
 scratch file systems and its terminals. Its /proc is that of the slot's pid namespace,
-in which a run finds nothing but the slot and itself.
+shut to all but the run's own processes.
 """
 
 from __future__ import annotations

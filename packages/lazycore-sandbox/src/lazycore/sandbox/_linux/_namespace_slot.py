@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lazycore.sandbox._linux._request import Request
 
 _PROC = "proc"
+_SHUT_PROC = "shut"
 _SHELF = "/proc"
 """Where roots are kept: no policy path can lie in it, so it hides no source."""
 _KEPT_ROOTS = 3
@@ -76,12 +77,17 @@ class NamespaceSlot(Slot):
         self._bare = _bare_namespace(proc)
         _calls.setns(home, _calls.CLONE_NEWNS)
         os.close(home)
-        self._own_proc = mount_proc()
-        self._numbers = Numbers(self._own_proc)
+        own_proc = mount_proc()
+        # The slot's own files would name what its mount namespace holds: the host's
+        # mounts. It is not dumpable by the time that a run looks.
+        self._shut_proc = mount_proc(shut=True)
+        self._numbers = Numbers(own_proc)
         self._shelf = _calls.new_mount("tmpfs", {"size": "1m"}, QUIET)
         _calls.move_mount(self._shelf, self._old, _SHELF[1:])
-        os.mkdir(_PROC, dir_fd=self._shelf)
-        _calls.move_mount(self._own_proc, self._shelf, _PROC)
+        for name, tree in ((_PROC, own_proc), (_SHUT_PROC, self._shut_proc)):
+            os.mkdir(name, dir_fd=self._shelf)
+            _calls.move_mount(tree, self._shelf, name)
+        os.close(own_proc)
         self._proc = proc
         self._net: Net | None = None
 
@@ -125,7 +131,7 @@ class NamespaceSlot(Slot):
             root = KeptRoot(
                 request,
                 old=self._old,
-                proc=self._own_proc,
+                proc=self._shut_proc,
                 shelf=self._shelf,
                 name=name,
             )

@@ -52,9 +52,15 @@ def new_proc(limit: int | None) -> int:
     return proc
 
 
-def mount_proc() -> int:
-    """Return a detached /proc of this process's pid namespace, as it is."""
-    return _calls.new_mount("proc", {}, QUIET | _calls.ATTR_NOEXEC)
+def mount_proc(*, shut: bool = False) -> int:
+    """Return a detached /proc of this process's pid namespace.
+
+    Args:
+        shut: Whether a reader finds those processes alone that it may trace, and so
+            none that is not dumpable, whoever owns it: proc(5), hidepid.
+    """
+    options: dict[str, str | None] = {"hidepid": "ptraceable"} if shut else {}
+    return _calls.new_mount("proc", options, QUIET | _calls.ATTR_NOEXEC)
 
 
 def _set(proc: int, name: str, value: int) -> None:
