@@ -154,6 +154,14 @@ def test_a_value_over_the_limit_is_refused_inside(
         call(executor, "big", module)
 
 
+def test_arguments_over_the_limit_are_refused_before_the_run(
+    executor: BaseSandboxExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_callables, "PAYLOAD_LIMIT_BYTES", 1000)
+    with pytest.raises(SandboxCallableError, match="write them to a file"):
+        executor.run_callable(len, SandboxPolicy(), args=(b"x" * 1000,))
+
+
 @pytest.mark.parametrize(
     ("name", "says"), [("silent", "exit status 0"), ("crash", "signal 11")]
 )

@@ -201,9 +201,9 @@ def test_a_call_sees_no_other_process(
         pids = _module().pids  # type: ignore[attr-defined]
         seen = session.run_callable(pids).value
         assert isinstance(seen, list)
-        # The supervisor of the call's own pid namespace, and the call.
-        assert len(seen) == 2
-        assert seen[0] == "1"
+        # Pid 1, which the call is a copy of, is there, but shut.
+        assert len(seen) == 1
+        assert seen[0] != "1"
 
 
 @pytest.fixture
@@ -249,10 +249,10 @@ def test_nothing_that_a_call_started_is_there_for_the_next(
 ) -> None:
     module: Any = _module()
     left = value_of(namespace_session.run_callable(module.start_daemon))
-    assert len(left) == 3
+    assert len(left) == 2
     seen = [value_of(namespace_session.run_callable(module.pids)) for _ in range(2)]
     assert seen[0] == seen[1]
-    assert len(seen[0]) == 2
+    assert len(seen[0]) == 1
 
 
 def test_a_port_of_one_call_is_closed_to_the_next(
@@ -318,15 +318,75 @@ def test_a_preload_that_raises_is_told_with_its_traceback(
 
 
 @pytest.mark.once
+@pytest.mark.parametrize(
+    "board",
+    [
+        "mmap.mmap(-1, 4096)",
+        "mmap.mmap(file(), 4096, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)",
+    ],
+    ids=["writable", "of a file open for writing"],
+)
 def test_memory_that_all_calls_would_share_is_refused(
-    executor: BaseSandboxExecutor, folder: Path
+    executor: BaseSandboxExecutor, folder: Path, board: str
 ) -> None:
     (folder / "lazycore_shared.py").write_text(
-        "import mmap\nboard = mmap.mmap(-1, 4096)\n"
+        f"""
+import mmap, os
+def file():
+    fd = os.memfd_create("board")
+    os.ftruncate(fd, 4096)
+    return fd
+board = {board}
+"""
     )
     policy = SandboxPolicy(allowed_read_paths=[folder])
     with pytest.raises(SandboxLaunchError, match="all calls would share"):
         SandboxSession(policy, executor, preload=["lazycore_shared"], path=[folder])
+
+
+@pytest.mark.once
+def test_a_preload_that_maps_a_file_to_read_is_fine(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "lazycore_reads.py").write_text(
+        """
+import mmap
+with open(__file__, "rb") as file:
+    text = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+"""
+    )
+    policy = SandboxPolicy(allowed_read_paths=[folder])
+    with SandboxSession(
+        policy, executor, preload=["lazycore_reads"], path=[folder]
+    ) as session:
+        assert session.run_callable(operator.add, 1, 2).value == 3
+
+
+@pytest.mark.once
+def test_a_preload_may_spoil_signals_warnings_and_start_threads(
+    executor: BaseSandboxExecutor, folder: Path
+) -> None:
+    (folder / "lazycore_spoils.py").write_text(
+        """
+import signal, threading, warnings
+for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+warnings.simplefilter("error")
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+threading.stack_size(1 << 20)
+"""
+    )
+    policy = SandboxPolicy(allowed_read_paths=[folder], timeout_s=20)
+    with SandboxSession(
+        policy, executor, preload=["lazycore_spoils"], path=[folder]
+    ) as session:
+        for _ in range(2):
+            assert session.run_callable(os.getpid).value
+            # It ends its slot, or itself: the next call finds another.
+            ended = session.run_command(["sh", "-c", "kill -9 $$"])
+            assert ended.signal == signal.SIGKILL
+        assert session.run_callable(threading.stack_size).value == 0
 
 
 @pytest.mark.once

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 VALUE_LIMIT_BYTES = 64 << 20
 """Largest frame that comes back; a bigger value is refused inside the sandbox."""
 
+PAYLOAD_LIMIT_BYTES = (1 << 31) - 1
+"""Largest pickled call: marshal takes no more in one piece."""
+
 # The folder above this package need not be readable inside, so the package is loaded
 # by its own path and put where an import statement looks first.
 _BOOT = """
@@ -88,6 +91,11 @@ def pack(
     else:
         if getattr(fn, "__module__", None) == "__main__":
             main_path = _main_path(name)
+    if len(payload) > PAYLOAD_LIMIT_BYTES:
+        raise SandboxCallableError(
+            f"{name} and its arguments are {len(payload)} bytes when pickled, more "
+            f"than {PAYLOAD_LIMIT_BYTES}; write them to a file and pass its path"
+        )
     return Call(
         payload=payload,
         nonce=secrets.token_bytes(16),

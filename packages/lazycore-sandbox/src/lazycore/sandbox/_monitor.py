@@ -81,6 +81,9 @@ def _read_exactly(fd: int, size: int) -> bytes:
 
 def main() -> NoReturn:
     """Run one target; the descriptors' numbers are the arguments."""
+    # Whoever ignores or blocks signals passes that on to what it starts.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     control, report, reply, caller = (int(word) for word in sys.argv[2:6])
     config = _read_config(control)
     if sys.platform == "linux":

@@ -172,10 +172,7 @@ class NamespaceEntry(Entry):
     def _confine(self, fds: list[int], supervisor: Supervisor) -> None:
         ruleset = self._build()
         if not self._request["input"]:
-            # The caller's goes through the host's writable mount: by fchmod(2) a root
-            # caller's target would change the node for everybody.
-            os.close(fds[0])
-            fds[0] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+            _target.read_nothing(fds)
         supervisor.start_meter(self._scratch)
         self._numbers.begin()
         _target.change_directory(self._request["cwd"])

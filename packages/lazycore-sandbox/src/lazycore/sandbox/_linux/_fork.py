@@ -7,6 +7,7 @@ that nobody but the copy reads: the next copy finds no trace of it in its memory
 
 from __future__ import annotations
 
+import _thread
 import errno
 import fcntl
 import marshal
@@ -35,13 +36,21 @@ def fork_target(request: Request, fds: list[int], status: int) -> int:
         status: What fails before the target runs is written here; see
             `_target.failure`.
     """
-    with warnings.catch_warnings():
-        # The one other thread waits for this one.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
+    pid = fork_quietly()
     if not pid:
         _become(request, fds, status)
     return pid
+
+
+def fork_quietly() -> int:
+    """Fork where another thread holds nothing that the copy needs.
+
+    Python warns of any other thread, and what was imported may have made warnings
+    errors: one would be raised after the fork.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _become(request: Request, fds: list[int], status: int) -> NoReturn:
@@ -70,6 +79,7 @@ def _become(request: Request, fds: list[int], status: int) -> NoReturn:
 def _take_over(request: Request) -> None:
     """Put off what this process has of the one that it is a copy of."""
     os.setpgid(0, 0)
+    _thread.stack_size(0)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _target.limit(request["limits"])
@@ -83,9 +93,12 @@ def _take_over(request: Request) -> None:
 
 
 def _read(fd: int) -> Request:
-    data = os.pread(fd, os.fstat(fd).st_size, 0)
-    os.close(fd)
-    private: Request = marshal.loads(data)  # noqa: S302 - the caller wrote it
+    try:
+        with open(fd, "rb") as file:
+            file.seek(0)
+            private: Request = marshal.load(file)  # noqa: S302 - the caller wrote it
+    except MemoryError as error:
+        raise StageError("arguments", errno.ENOMEM) from error
     return private
 
 

@@ -271,7 +271,10 @@ def main(control_fd: int, caller_fd: int) -> None:
     _leave_terminal()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    # A caller that ignores or blocks signals passes that on, and the dead would be gone
+    # before they are counted: wait(2).
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD})
     os.chdir("/")
     # Without a pid namespace a killed supervisor's orphans come here.
     _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)

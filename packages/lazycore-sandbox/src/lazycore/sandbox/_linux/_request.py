@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import json
 import marshal
+import os
 import socket
 import struct
 from typing import Any
@@ -49,14 +50,24 @@ def receive_request(sock: socket.socket) -> tuple[Request, list[int]]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
     (length,) = _LENGTH.unpack(head)
+    try:
+        body = _receive_exactly(sock, length)
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        raise
+    request: Request = marshal.loads(body)  # noqa: S302 - the caller wrote it
+    return request, list(fds)
+
+
+def _receive_exactly(sock: socket.socket, length: int) -> bytearray:
     body = bytearray()
     while len(body) < length:
         chunk = sock.recv(min(length - len(body), 1 << 20))
         if not chunk:
             raise EOFError
         body += chunk
-    request: Request = marshal.loads(bytes(body))  # noqa: S302 - the caller wrote it
-    return request, list(fds)
+    return body
 
 
 def send_answer(sock: socket.socket, answer: dict[str, object]) -> None:

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _landlock, _session_slot
 from lazycore.sandbox._linux._children import CHANNEL_FD, Child, receive_fd
+from lazycore.sandbox._linux._fork import fork_quietly
 from lazycore.sandbox._linux._request import Request, send_answer
 from lazycore.sandbox._linux._slots import Slots
 from lazycore.sandbox._linux._stage import StageError
+from lazycore.sandbox._linux._supervisor import tell_failure
 from lazycore.sandbox._paths import is_within
 
 if TYPE_CHECKING:
@@ -43,14 +45,15 @@ def serve(
     """Serve calls until the caller or the launcher is gone; never returns."""
     try:
         try:
-            maps = os.open("/proc/self/maps", os.O_RDONLY | os.O_CLOEXEC)
+            maps = os.open("/proc/self/smaps", os.O_RDONLY | os.O_CLOEXEC)
             _give_up_rights(request, rules)
             _preload(request)
             _refuse_shared_memory(maps)
-        except StageError as error:
-            told = {"stage": error.stage, "errno": error.code, "detail": error.detail}
-            send_answer(sock, {"error": told})
+        except Exception as error:  # noqa: BLE001 - told to the session, which ends
+            tell_failure(sock, error)
             os._exit(1)
+        # What was imported may have changed it, and the slots' ends would go unseen.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         gc.collect()
         gc.freeze()
         send_answer(sock, {"ready": 1})
@@ -93,19 +96,25 @@ def _preload(request: Request) -> None:
 def _refuse_shared_memory(maps: int) -> None:
     """Refuse what a preloaded module maps for all copies of this process at once.
 
+    The kernel marks a mapping as shared (proc_pid_smaps(5), VmFlags) when its file was
+    opened for writing, whatever rights the mapping has now: mprotect(2) adds them.
+
     Args:
-        maps: Descriptor of this process's proc_pid_maps(5), which is closed.
+        maps: Descriptor of this process's smaps, which is closed.
     """
-    with open(maps, "rb") as lines:
+    region = ""
+    with open(maps, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            rights = line.split(maxsplit=2)[1]
-            if b"w" in rights and b"s" in rights:
+            first, *words = line.split()
+            if not first.endswith(":"):
+                region = line.strip()
+            elif first == "VmFlags:" and "sh" in words:
                 raise StageError(
                     "preload",
                     errno.ENOPKG,
                     "a preloaded module maps memory that all calls would share, so "
                     "that one could write what the next one reads; import it in the "
-                    f"calls instead ({line.decode('utf-8', 'replace').strip()})",
+                    f"calls instead ({region})",
                 )
 
 
@@ -193,7 +202,7 @@ class _Server:
         del kind  # a session has one
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         server = os.getpid()
-        pid = os.fork()
+        pid = fork_quietly()
         if not pid:
             _session_slot.serve(_keep_only(theirs), self._request, server)
         theirs.close()

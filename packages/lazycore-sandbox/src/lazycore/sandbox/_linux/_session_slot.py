@@ -55,11 +55,10 @@ class _NamespaceSessionSlot(NamespaceSlot):
 
     def _enter(self) -> None:
         super()._enter()
-        reset_signals()
         self._only = KeptRoot(
             self._session["inner"],
             old=self._old,
-            proc=self._own_proc,
+            proc=self._shut_proc,
             shelf=self._shelf,
             name="root",
         )
@@ -78,10 +77,6 @@ class _LandlockSessionSlot(LandlockSlot):
     def __init__(self, channel: socket.socket) -> None:
         super().__init__(channel, _NO_LIMITS)
 
-    def _enter(self) -> None:
-        super()._enter()
-        reset_signals()
-
 
 def serve(channel: socket.socket, session: Request, server: int) -> NoReturn:
     """Be a slot, in this process that was just forked; never returns.
@@ -92,6 +87,8 @@ def serve(channel: socket.socket, session: Request, server: int) -> NoReturn:
         server: The pid of its server.
     """
     try:
+        # Those of what was imported are not ours.
+        reset_signals()
         identity = (os.geteuid(), os.getegid())
         failure: StageError | None = None
         if session["namespaces"]:

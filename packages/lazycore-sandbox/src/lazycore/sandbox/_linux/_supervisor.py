@@ -47,16 +47,6 @@ def lift(fd: int) -> int:
     return lifted
 
 
-def _own_stdin(fds: list[int]) -> None:
-    """Read from the root's own /dev/null instead of the host's.
-
-    The caller's descriptor goes through the host's writable mount: by fchmod(2) a root
-    caller's target would change the node for everybody.
-    """
-    os.close(fds[0])
-    fds[0] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-
-
 class Supervisor:
     """Fork the target, watch it to its end, end what it left, report.
 
@@ -97,7 +87,7 @@ class Supervisor:
             become_reaper(self._request["landlock_abi"])
             self.scoped = True
         elif not self._request["input"]:
-            _own_stdin(fds)
+            _target.read_nothing(fds)
         self._meter.start()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         children = lift(_calls.signal_descriptor(signal.SIGCHLD))

@@ -78,6 +78,17 @@ def arrange_descriptors(fds: list[int], status: int) -> int:
     return _STATUS_FD
 
 
+def read_nothing(fds: list[int]) -> None:
+    """Make the root's own /dev/null the first descriptor, instead of the host's.
+
+    The caller's goes through the host's writable mount: by fchmod(2) a root caller's
+    target would change the node for everybody.
+    """
+    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    os.close(fds[0])
+    fds[0] = null
+
+
 def _lift(fd: int) -> int:
     import fcntl
 
