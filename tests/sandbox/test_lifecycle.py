@@ -299,7 +299,7 @@ import operator, signal
 from lazycore.sandbox import *
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-script = "grep -E 'SigBlk|SigIgn' /proc/$$/status; (sleep 0.01; exit 3)"
+script = "grep -E 'SigBlk|SigIgn' /proc/self/status; (sleep 0.01; exit 3)"
 policy = SandboxPolicy(timeout_s=20)
 classes = (
     LinuxNamespaceSandboxExecutor, LandlockSandboxExecutor, BubblewrapSandboxExecutor

@@ -211,8 +211,13 @@ def _no_value(call: Call, result: SandboxResult) -> NoReturn:
         else f"exit status {result.returncode}"
     )
     tail = printable(result.stderr[-2000:].decode("utf-8", "replace"))
+    passed = "".join(
+        f"; it hit the limit {item.kind} of {item.detail}"
+        for item in result.violations
+        if item.kind != "output"
+    )
     error = SandboxCallableError(
-        f"{call.name} ended with {end} before it handed a value back"
+        f"{call.name} ended with {end} before it handed a value back{passed}"
         + (f"; end of stderr:\n{tail}" if tail else "")
     )
     error.result = result

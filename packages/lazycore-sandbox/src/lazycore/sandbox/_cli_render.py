@@ -178,6 +178,8 @@ def show_doctor(reports: Sequence[BackendReport], needed: frozenset[Guarantee]) 
         else:
             lacking = ", ".join(sorted(needed - report.guarantees))
             print(f"{report.backend}: {paint('runs, but lacks', 33)} {lacking}")
+        if "control-groups" in report.notes:
+            print(f"  control groups: {printable(report.notes['control-groups'])}")
         if report.remedy:
             print(f"  to mend: {printable(report.remedy)}")
         known = residuals(report)

@@ -6,14 +6,22 @@ import array
 import fcntl
 import os
 import select
-import signal
 import socket
 import struct
+from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux import _calls
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lazycore.sandbox._linux._cgroup import Group, Lease
+
 CHANNEL_FD = 3
 """Where a child keeps its end of the channel, above the standard descriptors."""
+_LEASE_FD = 10
+"""From here on it keeps a lease's, above those that a target gets."""
+_LIFTED_FD = 100
 
 PIDFD = b'{"pidfd":1}\n'
 """What comes with the descriptor of a run's process, before anything else."""
@@ -21,21 +29,31 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 
 
 class Child:
-    """One child: its process, the channel that hands it a run, its descriptor."""
+    """One child: its process, the channel that hands it a run, its descriptor.
 
-    def __init__(self, pid: int, pidfd: int, channel: socket.socket) -> None:
+    Args:
+        pid: The process.
+        pidfd: It.
+        channel: As above.
+        groups: The control groups that are removed when it was reaped.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        pidfd: int,
+        channel: socket.socket,
+        groups: Sequence[Group] = (),
+    ) -> None:
         self.pid = pid
         self.pidfd = pidfd
         self.channel = channel
+        self.groups = [*groups]
 
     def hand_over(self, run: socket.socket) -> None:
         """Give the caller the child's pidfd and the child the caller's socket."""
         send_fd(run, PIDFD, self.pidfd)
         send_fd(self.channel, b"r", run.fileno())
-
-    def kill(self) -> None:
-        """Kill the child, and with it its whole pid namespace."""
-        signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def close(self) -> None:
         """Release what the launcher holds of a child that was reaped."""
@@ -44,22 +62,48 @@ class Child:
             os.close(self.pidfd)
 
 
+def keep_only(channel: socket.socket, lease: Lease | None) -> socket.socket:
+    """Close every descriptor but the standard ones, the channel and the lease's."""
+    kept = [channel.detach(), *(lease.kept() if lease else ())]
+    lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LIFTED_FD) for fd in kept]
+    os.dup2(lifted[0], CHANNEL_FD, inheritable=False)
+    os.closerange(CHANNEL_FD + 1, _LEASE_FD)
+    for at, fd in enumerate(lifted[1:], _LEASE_FD):
+        os.dup2(fd, at, inheritable=False)
+    _calls.close_from(_LEASE_FD + len(lifted) - 1)
+    if lease:
+        lease.moved_to(_LEASE_FD)
+    return socket.socket(fileno=CHANNEL_FD)
+
+
+def send_fds(sock: socket.socket, data: bytes, fds: list[int]) -> None:
+    """Send bytes and descriptors."""
+    sock.sendmsg(
+        [data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+    )
+
+
 def send_fd(sock: socket.socket, data: bytes, fd: int) -> None:
     """Send bytes and one descriptor."""
-    sock.sendmsg(
-        [data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+    send_fds(sock, data, [fd])
+
+
+def receive_fds(sock: socket.socket, size: int, count: int) -> tuple[bytes, list[int]]:
+    """Return (data, descriptors), of which there are `count` at most."""
+    data, control, _, _ = sock.recvmsg(
+        size, socket.CMSG_SPACE(4 * count), socket.MSG_CMSG_CLOEXEC
     )
+    fds = array.array("i")
+    for level, kind, raw in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(raw[: len(raw) - len(raw) % fds.itemsize])
+    return data, [*fds]
 
 
 def receive_fd(sock: socket.socket, size: int) -> tuple[bytes, int]:
     """Return (data, descriptor), the latter -1 when none came."""
-    data, control, _, _ = sock.recvmsg(
-        size, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC
-    )
-    for level, kind, raw in control:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            return data, array.array("i", raw[:4])[0]
-    return data, -1
+    data, fds = receive_fds(sock, size, 1)
+    return data, fds[0] if fds else -1
 
 
 def hung_up(channel: socket.socket) -> bool:

@@ -74,7 +74,7 @@ class LauncherHandle:
 
     def open_run(
         self,
-        kind: bytes,
+        order: bytes,
         submit: Callable[[socket.socket], None],
         *,
         calls: bool = False,
@@ -82,7 +82,7 @@ class LauncherHandle:
         """Ask for one child. Return the socket to it and its pidfd.
 
         Args:
-            kind: Which namespaces it has.
+            order: What it shall be: `_order.Order.written`.
             submit: Sends the request; called as soon as the child may read it, and
                 again when a launcher has to be replaced.
             calls: Whether it must be able to make Python calls.
@@ -96,7 +96,7 @@ class LauncherHandle:
                     owned.calls_loaded = True
                 rights = array.array("i", [theirs.fileno()])
                 control.sendmsg(
-                    [kind], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                    [order], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
                 )
                 theirs.close()
                 submit(ours)

@@ -38,5 +38,13 @@ def failure(told: Mapping[str, Any]) -> SandboxError:
             f"{detail!r} was replaced by another file or directory between the check "
             "and the run; nothing was run"
         )
+    if stage == "control group":
+        return SandboxLaunchError(
+            code,
+            f"no control group can be made for the limits of the run: {reason}; "
+            "nothing was run (drop limits.memory_bytes or limits.processes, or see "
+            "that this user may write there)",
+            detail,
+        )
     text = f"step {stage!r} failed: {reason}; the target was not started"
     return SandboxLaunchError(code, text, detail or None)

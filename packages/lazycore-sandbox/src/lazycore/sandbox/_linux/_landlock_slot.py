@@ -66,6 +66,8 @@ def _stand_by(channel: socket.socket, slot: int) -> None:
 class LandlockSlot(Slot):
     """See the module."""
 
+    own_tasks = 2  # with its guardian
+
     def _enter(self) -> None:
         become_reaper(_calls.landlock_abi())
         self._common: list[tuple[str, int, int, int]] = []

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 from lazycore.sandbox._errors import SandboxLaunchError
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._landlock import DEVICE, EXECUTE, READ, READ_FILE, WRITE
-from lazycore.sandbox._linux._launcher import NO_NAMESPACES
 from lazycore.sandbox._linux._native import NativeExecutor, base_request
+from lazycore.sandbox._linux._order import NO_NAMESPACES
 from lazycore.sandbox._linux._plan import split_links
 from lazycore.sandbox._linux._remove import remove_tree
 from lazycore.sandbox._shortage import shortage
@@ -50,9 +50,9 @@ PathRule = tuple[str, int, int, int]
 class LandlockSandboxExecutor(NativeExecutor):
     """Run targets under Landlock and seccomp alone, where namespaces are refused.
 
-    It cannot hide names and metadata, deny inside an allowed path, or bound the
-    processes of the tree; `probe()` says so and policies that need it are refused
-    unless `allow_degraded` names it.
+    It cannot hide names and metadata or deny inside an allowed path, and bounds the
+    processes of the tree only where this user may make control groups; `probe()` says
+    so, and policies that need more are refused unless `allow_degraded` names it.
 
     Examples:
         >>> LandlockSandboxExecutor.name
@@ -75,7 +75,9 @@ class LandlockSandboxExecutor(NativeExecutor):
     ) -> Request:
         """Describe one run with its Landlock rules."""
         policy = checked.policy
-        request = base_request(argv, policy, order, namespaces=False, scratch=scratch)
+        request = base_request(
+            argv, policy, order, namespaces=False, counted=True, scratch=scratch
+        )
         info = os.stat(scratch)
         rules: list[PathRule] = [(scratch, WRITE | EXECUTE, info.st_dev, info.st_ino)]
         for rights, group in (

@@ -14,39 +14,41 @@ import select
 import signal
 import socket
 import termios
+import time
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _slot
+from lazycore.sandbox._linux._cgroup import Group, Lease, enter, sweep
 from lazycore.sandbox._linux._children import (
-    CHANNEL_FD,
     Child,
     enter_namespaces,
     hung_up,
+    keep_only,
     receive_fd,
+    send_fds,
 )
 from lazycore.sandbox._linux._landlock_slot import LandlockSlot, guard
 from lazycore.sandbox._linux._meter import children_of
 from lazycore.sandbox._linux._namespace_slot import NamespaceSlot
 from lazycore.sandbox._linux._one_run import serve_one
-from lazycore.sandbox._linux._request import send_answer
+from lazycore.sandbox._linux._order import (
+    HOST_NETWORK,
+    ISOLATED,
+    LENT,
+    MESSAGE_BYTES,
+    NO_NAMESPACES,
+    NOT_LENT,
+    Order,
+    read_order,
+)
 from lazycore.sandbox._linux._slots import Slots
 from lazycore.sandbox._linux._stage import StageError
+from lazycore.sandbox._linux._supervisor import tell_failure
 
 if TYPE_CHECKING:
-    from lazycore.sandbox._linux._slot import Limits
+    from lazycore.sandbox._linux._cgroup import Bounds
 
-_MESSAGE_BYTES = 1 << 17
-
-ISOLATED = b"N"
-"""All namespaces."""
-HOST_NETWORK = b"H"
-"""All namespaces but the network's."""
-NO_NAMESPACES = b"L"
-"""Landlock and seccomp only."""
-SLOTTED = {ISOLATED: b"n", HOST_NETWORK: b"h", NO_NAMESPACES: b"l"}
-"""The same for a run in a slot; the limits of its processes follow."""
-_OF_SLOT = {slotted: kind for kind, slotted in SLOTTED.items()}
-
+_LEAVING_S = 2.0
 
 _BASE_FLAGS = (
     _calls.CLONE_NEWUSER
@@ -76,6 +78,9 @@ class Launcher:
         self._caller = caller
         self._busy: dict[int, Child] = {}
         self._slots = Slots(self._make_slot)
+        self._lenders: dict[int, tuple[Child, Bounds]] = {}
+        self._left: list[Group] = []
+        self._bounds: Bounds = {}
         self._children = _calls.signal_descriptor(signal.SIGCHLD)
         # poll(2) on this file tells when a mount of this namespace changed:
         # proc_pid_mountinfo(5).
@@ -101,39 +106,73 @@ class Launcher:
                 ):
                     self._shut_down()
                     return
+                elif fd in self._lenders:
+                    self._lend(fd)
                 else:
                     self._slots.hear(fd)
 
     def _serve(self) -> bool:
-        message, fd = receive_fd(self._control, _MESSAGE_BYTES)
+        message, fd = receive_fd(self._control, MESSAGE_BYTES)
         if not message:
             return False
         if fd < 0:
             self._load_calls()
             return True
-        kind = message[:1]
+        order = read_order(message)
         run = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
         try:
-            if kind in _OF_SLOT:
+            if order.limits is not None:
                 if self._mounts_changed():
                     self._slots.renew()
                 self._slots.hand_over(message, run)
             else:
-                child = self._spawn(kind)
-                self._busy[child.pid] = child
+                child = self._spawn(order)
+                if order.lends and order.bounds:
+                    self._lenders[child.channel.fileno()] = (child, order.bounds)
+                    self._slots.poll.register(child.channel.fileno(), select.POLLIN)
                 child.hand_over(run)
+        except StageError as error:
+            tell_failure(run, error)
         except OSError as error:
-            stage = {"stage": "clone", "errno": error.errno or 0, "detail": ""}
-            send_answer(run, {"error": stage})
+            tell_failure(run, StageError("clone", error.errno or 0))
         finally:
             run.close()
         return True
 
     def _make_slot(self, key: bytes) -> Child:
-        kind, limits = _OF_SLOT[key[:1]], marshal.loads(key[1:])  # noqa: S302 - the caller wrote it
-        child = self._spawn(kind, limits)
-        self._busy[child.pid] = child
-        return child
+        return self._spawn(read_order(key))
+
+    def _lend(self, fd: int) -> None:
+        """Make a control group for a session, which lasts as long as its server."""
+        server, bounds = self._lenders[fd]
+        try:
+            asked = server.channel.recv(1)
+        except ConnectionResetError:
+            asked = b""
+        if not asked:
+            self._forget_lender(server)
+            return
+        try:
+            group = self._group(bounds)
+            fds = group.open()
+        except StageError as error:
+            server.channel.send(NOT_LENT + marshal.dumps([error.code, error.detail]))
+            return
+        server.groups.append(group)
+        send_fds(server.channel, LENT, fds)
+        for lent in fds:
+            os.close(lent)
+
+    def _forget_lender(self, child: Child) -> None:
+        fd = child.channel.fileno()
+        if self._lenders.pop(fd, None):
+            self._slots.poll.unregister(fd)
+
+    def _group(self, bounds: Bounds) -> Group:
+        if not self._bounds:
+            sweep(bounds)
+        self._bounds = bounds
+        return Group(bounds)
 
     def _load_calls(self) -> None:
         """Import what calls need, once, so that no child has to see its files."""
@@ -145,15 +184,29 @@ class Launcher:
         poll.register(self._mounts, select.POLLPRI)
         return bool(poll.poll(0))
 
-    def _spawn(self, kind: bytes, limits: Limits | None = None) -> Child:
-        """Make a child for one run, or with `limits` a slot."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        identity = (os.geteuid(), os.getegid())
-        pid, pidfd = _calls.clone_with_pidfd(_FLAGS[kind])
-        if not pid:
-            _child(theirs, kind, identity, limits)
+    def _spawn(self, order: Order) -> Child:
+        """Make a child for one run, or a slot, in a control group if it is bounded."""
+        groups: list[Group] = []
+        fds: list[int] = []
+        if order.bounds and not order.lends:
+            groups.append(self._group(order.bounds))
+        try:
+            fds += [fd for group in groups for fd in group.open()]
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            identity = (os.geteuid(), os.getegid())
+            pid, pidfd = _calls.clone_with_pidfd(_FLAGS[order.kind])
+        except BaseException:
+            self._left += groups
+            raise
+        else:
+            if not pid:
+                _child(theirs, order, identity, fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
         theirs.close()
-        return Child(pid, pidfd, ours)
+        child = self._busy[pid] = Child(pid, pidfd, ours, groups)
+        return child
 
     def _reap(self) -> None:
         while True:
@@ -165,12 +218,19 @@ class Launcher:
                 return
             self._forget(pid)
             self._kill_strays()
+            self._remove_groups()
 
     def _forget(self, pid: int) -> None:
         child = self._busy.pop(pid, None)
         if child is not None:
             self._slots.forget(child)
+            self._forget_lender(child)
             child.close()
+            self._left += child.groups
+
+    def _remove_groups(self) -> None:
+        """Remove those that nothing is left in; a later time comes for the others."""
+        self._left = [group for group in self._left if not group.remove()]
 
     def _kill_strays(self) -> None:
         """Kill what a supervisor without a pid namespace left when it was killed.
@@ -190,58 +250,70 @@ class Launcher:
             try:
                 pid, _ = os.waitpid(-1, 0)
             except ChildProcessError:
-                return
-            self._busy.pop(pid, None)
+                break
+            self._forget(pid)
             self._kill_strays()
+        end = time.monotonic() + _LEAVING_S
+        self._remove_groups()
+        while self._left and time.monotonic() < end:
+            time.sleep(0.002)
+            self._remove_groups()
+        # What a killed one left may not have been empty at the first time.
+        sweep(self._bounds)
 
 
 def _child(
-    channel: socket.socket,
-    kind: bytes,
-    identity: tuple[int, int],
-    limits: Limits | None,
+    channel: socket.socket, order: Order, identity: tuple[int, int], fds: list[int]
 ) -> NoReturn:
     try:
-        fd = os.dup(channel.fileno())
-        if fd != CHANNEL_FD:
-            os.dup2(fd, CHANNEL_FD, inheritable=False)
-        _calls.close_from(CHANNEL_FD + 1)
-        channel.detach()
-        channel = socket.socket(fileno=CHANNEL_FD)
-        if limits is not None:
-            if kind == NO_NAMESPACES:
+        lease = Lease(order.bounds, fds) if fds else None
+        failure = enter(lease)
+        channel = keep_only(channel, lease)
+        if order.limits is not None:
+            if order.kind == NO_NAMESPACES:
                 guard(channel)
-            _slot.serve(channel, lambda: _make(channel, kind, identity, limits))
-        failure = None
-        try:
-            if kind != NO_NAMESPACES:
-                _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            if kind != NO_NAMESPACES:
-                enter_namespaces(identity, network=kind == ISOLATED)
-        except StageError as error:
-            failure = error
-        except OSError as error:
-            failure = StageError("namespaces", error.errno or 0, str(error.filename))
+            _slot.serve(
+                channel, lambda: _make(channel, order, identity, lease), failure
+            )
+        if failure is None:
+            failure = _prepare(order.kind, identity, lease)
         data, fd = receive_fd(channel, 1)
         if not data or fd < 0 or hung_up(channel):
             os._exit(0)
-        run = socket.socket(fileno=fd)
-        serve_one(run, channel, failure)
+        serve_one(socket.socket(fileno=fd), channel, failure, lease)
     finally:
         os._exit(0)
 
 
+def _prepare(
+    kind: bytes, identity: tuple[int, int], lease: Lease | None
+) -> StageError | None:
+    """Make this process ready for its one run; return what was refused."""
+    try:
+        if lease is not None:
+            lease.prepare()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if kind != NO_NAMESPACES:
+            _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
+            enter_namespaces(identity, network=kind == ISOLATED)
+    except OSError as error:
+        return StageError("namespaces", error.errno or 0, str(error.filename))
+    return None
+
+
 def _make(
     channel: socket.socket,
-    kind: bytes,
+    order: Order,
     identity: tuple[int, int],
-    limits: Limits,
+    lease: Lease | None,
 ) -> _slot.Slot:
-    if kind == NO_NAMESPACES:
-        return LandlockSlot(channel, limits)
-    network = kind == ISOLATED
-    return NamespaceSlot(channel, limits, identity=identity, network=network)
+    assert order.limits is not None
+    if order.kind == NO_NAMESPACES:
+        return LandlockSlot(channel, order.limits, lease)
+    network = order.kind == ISOLATED
+    return NamespaceSlot(
+        channel, order.limits, lease, identity=identity, network=network
+    )
 
 
 def _leave_terminal() -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from lazycore.sandbox._linux import _calls
 from lazycore.sandbox._linux._exec_list import library_steps, run_steps
-from lazycore.sandbox._linux._launcher import HOST_NETWORK, ISOLATED
 from lazycore.sandbox._linux._native import NativeExecutor, base_request
+from lazycore.sandbox._linux._order import HOST_NETWORK, ISOLATED
 from lazycore.sandbox._linux._plan import policy_binds, split_links
 from lazycore.sandbox._linux._proc import KEY_NAMES, PROC_SECRETS
 
@@ -53,7 +53,15 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
     ) -> Request:
         """Describe one run with its mount plan."""
         policy = checked.policy
-        request = base_request(argv, policy, order, namespaces=True, scratch=scratch)
+        request = base_request(
+            argv,
+            policy,
+            order,
+            namespaces=True,
+            # getrlimit(2): RLIMIT_NPROC does not bind uid 0 of the host.
+            counted=os.geteuid() == 0 and not _pid_max_is_own(),
+            scratch=scratch,
+        )
         system, links = _system(checked.system)
         binds = policy_binds(checked, list(system))
         listed = policy.allowed_executables is not None
@@ -61,7 +69,7 @@ class LinuxNamespaceSandboxExecutor(NativeExecutor):
             system = (*system, *library_steps(system))
             binds += run_steps(checked)
         processes = policy.limits.processes
-        if processes is not None:
+        if processes is not None and "pids" not in request["bounds"]:
             # The supervisor is a process of the namespace as well.
             request["limits"]["processes"] = processes + 1
         request["watch"]["scratch"] = ["/tmp", "/dev/shm"]  # noqa: S108 - its own

@@ -25,6 +25,7 @@ from lazycore.sandbox._linux._slot import Limits, Slot
 if TYPE_CHECKING:
     import socket
 
+    from lazycore.sandbox._linux._cgroup import Lease
     from lazycore.sandbox._linux._request import Request
 
 _PROC = "proc"
@@ -40,6 +41,7 @@ class NamespaceSlot(Slot):
     Args:
         channel: As in `Slot`.
         limits: As in `Slot`.
+        lease: As in `Slot`.
         identity: The caller's uid and gid.
         network: Whether runs get a network namespace of their own.
     """
@@ -50,13 +52,14 @@ class NamespaceSlot(Slot):
         self,
         channel: socket.socket,
         limits: Limits,
+        lease: Lease | None,
         *,
         identity: tuple[int, int],
         network: bool,
     ) -> None:
         self._identity = identity
         self._network = network
-        super().__init__(channel, limits)
+        super().__init__(channel, limits, lease)
 
     def _enter(self) -> None:
         _calls.prctl(_calls.PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 import math
 import os
 import sys
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 from lazycore.sandbox._callables import VALUE_LIMIT_BYTES, finish, pack
 from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor, Order
 from lazycore.sandbox._guarantees import Guarantee, required_guarantees
+from lazycore.sandbox._linux._cgroup_tree import places
 from lazycore.sandbox._linux._client import LauncherHandle
-from lazycore.sandbox._linux._launcher import SLOTTED
+from lazycore.sandbox._linux._order import Order as LauncherOrder
 from lazycore.sandbox._linux._probe import probe_backend
 from lazycore.sandbox._linux._run import OpenRun, Run
 from lazycore.sandbox._linux._seccomp import build_filter
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lazycore.sandbox._guarantees import BackendReport
+    from lazycore.sandbox._limits import ResourceLimits
+    from lazycore.sandbox._linux._cgroup import Bounds
     from lazycore.sandbox._linux._request import Request
+    from lazycore.sandbox._linux._slot import Limits
     from lazycore.sandbox._policy import SandboxPolicy
     from lazycore.sandbox._preflight import CheckedPolicy
     from lazycore.sandbox._result import SandboxResult
@@ -100,11 +103,10 @@ class NativeExecutor(BaseSandboxExecutor):
             def open_run(
                 submit: Callable[[socket.socket], None],
             ) -> tuple[socket.socket, int]:
-                return self._launcher.open_run(
-                    slot_kind(kind, request) or kind,
-                    submit,
-                    calls=calls,
+                asked = LauncherOrder(
+                    kind, slot_limits(request), request["bounds"], lends=False
                 )
+                return self._launcher.open_run(asked.written(), submit, calls=calls)
 
             return self.finish_run(request, checked.policy, order, open_run)
 
@@ -183,14 +185,14 @@ class NativeExecutor(BaseSandboxExecutor):
         )
 
 
-def slot_kind(kind: bytes, request: Request) -> bytes:
-    """Name the slots that may serve a run; empty for one that needs its own process.
+def slot_limits(request: Request) -> Limits | None:
+    """Return what a slot must have to serve a run; None if it needs its own process.
 
     A call runs in a copy of its parent's memory, which must not have seen other runs.
     A slot has its runs' limits itself. And before Linux 6.14 processes are counted
     by user namespace, which all runs of a slot share.
     """
-    limits = request["limits"] | {"processes": None}
+    limits: Limits = request["limits"] | {"processes": None}
     counted_by_user = (
         request["limits"]["processes"] is not None
         and request["base"]["pid_limit"] is None
@@ -203,8 +205,8 @@ def slot_kind(kind: bytes, request: Request) -> bytes:
         or (files is not None and files < _SLOT_FILES)
         or sum(len(request.get(part, ())) for part in parts) > _SLOT_STEPS
     ):
-        return b""
-    return SLOTTED[kind] + marshal.dumps(limits)
+        return None
+    return limits
 
 
 def base_request(
@@ -213,9 +215,19 @@ def base_request(
     order: Order,
     *,
     namespaces: bool,
+    counted: bool,
     scratch: str,
 ) -> Request:
-    """Build the part of a request that does not depend on the mechanism."""
+    """Build the part of a request that does not depend on the mechanism.
+
+    Args:
+        argv: The program and its arguments.
+        policy: What it may do.
+        order: What it needs beside the policy.
+        namespaces: Whether it gets its own.
+        counted: Whether nothing but a control group can bound its processes.
+        scratch: Its private directory.
+    """
     env = {
         "PATH": DEFAULT_PATH,
         "HOME": scratch,
@@ -244,6 +256,7 @@ def base_request(
             "data_bytes": _data_bytes(limits.memory_bytes),
             "processes": None,
         },
+        "bounds": _bounds(limits, processes=counted),
         "watch": {
             "cpu_s": limits.cpu_s,
             "memory_bytes": limits.memory_bytes,
@@ -261,6 +274,19 @@ def base_request(
             allow_segments=limits.memory_bytes is None,
         ),
     }
+
+
+def _bounds(limits: ResourceLimits, *, processes: bool) -> Bounds:
+    """Name what a control group bounds, as far as this user may make one."""
+    wanted = {
+        "memory": limits.memory_bytes,
+        "pids": limits.processes if processes else None,
+    }
+    bounds: Bounds = {}
+    for controller, bound in wanted.items():
+        if bound is not None and (place := places()[0].get(controller)):
+            bounds[controller] = (place.version, place.path, bound)
+    return bounds
 
 
 def _data_bytes(memory_bytes: int | None) -> int | None:

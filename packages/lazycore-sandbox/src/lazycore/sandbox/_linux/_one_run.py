@@ -12,12 +12,16 @@ from lazycore.sandbox._linux._request import Request, receive_request
 from lazycore.sandbox._linux._supervisor import Supervisor, lift, tell_failure
 
 if TYPE_CHECKING:
+    from lazycore.sandbox._linux._cgroup import Lease
     from lazycore.sandbox._linux._landlock import Rule
     from lazycore.sandbox._linux._stage import StageError
 
 
 def serve_one(
-    sock: socket.socket, channel: socket.socket, failure: StageError | None
+    sock: socket.socket,
+    channel: socket.socket,
+    failure: StageError | None,
+    lease: Lease | None,
 ) -> NoReturn:
     """Serve one request and end this process; never returns.
 
@@ -25,6 +29,7 @@ def serve_one(
         sock: The caller's end speaks here.
         channel: Stays open as long as the launcher lives.
         failure: What already went wrong while the namespaces were prepared.
+        lease: The control group that this process entered.
     """
     try:
         if failure is not None:
@@ -41,7 +46,8 @@ def serve_one(
 
                 _session_server.serve(sock, channel, request, rules)
             sock = _lifted(sock)
-            supervisor = Supervisor(sock, _lifted(channel).detach(), request)
+            life = _lifted(channel).detach()
+            supervisor = Supervisor(sock, life, request, lease)
             supervisor.run(fds, rules)
         except BaseException as error:  # noqa: BLE001 - reported, then the process ends
             tell_failure(sock, error)

@@ -21,6 +21,7 @@ from lazycore.sandbox._executor import Order
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._limits import ResourceLimits
 from lazycore.sandbox._linux import _calls
+from lazycore.sandbox._linux._cgroup_tree import places
 from lazycore.sandbox._linux._exec_list import elf_interpreter
 from lazycore.sandbox._linux._probe_script import SCRIPT, START_SCRIPT
 from lazycore.sandbox._linux._remedies import namespace_remedy
@@ -119,6 +120,7 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
         "kernel": os.uname().release,
         "machine": _calls.MACHINE,
         "landlock-abi": str(_calls.landlock_abi()),
+        "control-groups": _control_groups(),
     }
     reason = _unsupported(backend.name)
     if reason:
@@ -150,6 +152,14 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
         ),
         notes=notes | {name: str(value) for name, value in sorted(held.items())},
     )
+
+
+def _control_groups() -> str:
+    found, reason = places()
+    said = [f"{name} in {place.path}" for name, place in found.items()]
+    if reason:
+        said.append(f"otherwise none: {reason}" if said else f"none: {reason}")
+    return ", ".join(said)
 
 
 def _unsupported(name: str) -> str:
@@ -247,11 +257,12 @@ def _forget_memory(key: int) -> None:
 
 def _spring(backend: type[NativeExecutor], trap: _Trap) -> SandboxResult:
     degraded = backend.name == "landlock"
+    counted = not degraded or "pids" in places()[0]
     policy = SandboxPolicy(
         allowed_read_paths=[trap.path("shown")],
         allowed_write_paths=[trap.path("workspace")],
         denied_paths=[] if degraded else [trap.path("shown/parent/denied")],
-        limits=ResourceLimits(processes=None if degraded else _PROCESSES),
+        limits=ResourceLimits(processes=_PROCESSES if counted else None),
         timeout_s=20,
     )
     told: dict[str, Any] = {
@@ -270,7 +281,7 @@ def _spring(backend: type[NativeExecutor], trap: _Trap) -> SandboxResult:
         "own_network": not degraded,
         "pid": os.getpid(),
         "shm": trap.shm_key,
-        "processes": 0 if degraded else _PROCESSES,
+        "processes": _PROCESSES if counted else 0,
     }
     leaked = os.memfd_create("lazycore-probe", 0)
     os.set_inheritable(leaked, True)  # noqa: FBT003 - the signature of os

@@ -7,13 +7,16 @@ of bounded length.
 
 from __future__ import annotations
 
-import array
 import json
 import marshal
 import os
-import socket
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from lazycore.sandbox._linux._children import receive_fds, send_fds
+
+if TYPE_CHECKING:
+    import socket
 
 _LENGTH = struct.Struct("=Q")
 _MAX_FDS = 8
@@ -26,12 +29,10 @@ def send_request(sock: socket.socket, request: Request, fds: list[int]) -> None:
     """Send one request with the descriptors that the target will own."""
     body = marshal.dumps(request)
     head = _LENGTH.pack(len(body))
-    control = (
-        []
-        if not fds
-        else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-    )
-    sock.sendmsg([head], control)
+    if fds:
+        send_fds(sock, head, fds)
+    else:
+        sock.sendall(head)
     sock.sendall(body)
 
 
@@ -41,26 +42,21 @@ def receive_request(sock: socket.socket) -> tuple[Request, list[int]]:
     Raises:
         EOFError: If the caller went away.
     """
-    space = socket.CMSG_SPACE(_MAX_FDS * 4)
-    head, control, _, _ = sock.recvmsg(_LENGTH.size, space, socket.MSG_CMSG_CLOEXEC)
-    if len(head) < _LENGTH.size:
-        raise EOFError
-    fds = array.array("i")
-    for level, kind, data in control:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    (length,) = _LENGTH.unpack(head)
+    head, fds = receive_fds(sock, _LENGTH.size, _MAX_FDS)
     try:
-        body = _receive_exactly(sock, length)
+        body = _receive_body(sock, head)
     except BaseException:
         for fd in fds:
             os.close(fd)
         raise
     request: Request = marshal.loads(body)  # noqa: S302 - the caller wrote it
-    return request, list(fds)
+    return request, fds
 
 
-def _receive_exactly(sock: socket.socket, length: int) -> bytearray:
+def _receive_body(sock: socket.socket, head: bytes) -> bytearray:
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
     body = bytearray()
     while len(body) < length:
         chunk = sock.recv(min(length - len(body), 1 << 20))

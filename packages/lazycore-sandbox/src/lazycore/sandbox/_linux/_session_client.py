@@ -22,6 +22,7 @@ from lazycore.sandbox._executor import Order
 from lazycore.sandbox._linux._client import first_answer
 from lazycore.sandbox._linux._exec_list import RUN
 from lazycore.sandbox._linux._failures import failure
+from lazycore.sandbox._linux._order import Order as LauncherOrder
 from lazycore.sandbox._linux._plan import outermost
 from lazycore.sandbox._linux._request import ANSWER_LIMIT_BYTES, send_request
 
@@ -80,8 +81,11 @@ class NativeSession:
                 open_proc = {"pid_limit": None, "hidden": ()}
                 request["base"] = request["base"] | open_proc
             kind = executor.launch_kind(checked.policy)
+            asked = LauncherOrder(kind, None, request["bounds"], lends=True)
             self._sock, self._pidfd = launcher.open_run(
-                kind, lambda sock: send_request(sock, request, []), calls=True
+                asked.written(),
+                lambda sock: send_request(sock, request, []),
+                calls=True,
             )
             stack.callback(self._end_server)
             self._await_ready(order)

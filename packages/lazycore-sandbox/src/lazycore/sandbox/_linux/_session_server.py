@@ -21,8 +21,10 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _landlock, _session_slot
-from lazycore.sandbox._linux._children import CHANNEL_FD, Child, receive_fd
+from lazycore.sandbox._linux._cgroup import Lease
+from lazycore.sandbox._linux._children import Child, receive_fd
 from lazycore.sandbox._linux._fork import fork_quietly
+from lazycore.sandbox._linux._order import borrow
 from lazycore.sandbox._linux._request import Request, send_answer
 from lazycore.sandbox._linux._slots import Slots
 from lazycore.sandbox._linux._stage import StageError
@@ -160,6 +162,8 @@ class _Server:
         self._request = request
         self._busy: dict[int, Child] = {}
         self._slots = Slots(self._make_slot)
+        self._leases: dict[int, Lease] = {}
+        self._free: list[Lease] = []
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         self._children = _calls.signal_descriptor(signal.SIGCHLD)
         _calls.prctl(_calls.PR_SET_CHILD_SUBREAPER, 1)
@@ -191,9 +195,10 @@ class _Server:
         run = socket.socket(fileno=fd)
         try:
             self._slots.hand_over(_KIND, run)
+        except StageError as error:
+            tell_failure(run, error)
         except OSError as error:
-            told = {"stage": "fork", "errno": error.errno or 0, "detail": str(error)}
-            send_answer(run, {"error": told})
+            tell_failure(run, StageError("fork", error.errno or 0, str(error)))
         finally:
             run.close()
         return True
@@ -202,15 +207,27 @@ class _Server:
         del kind  # a session has one
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         server = os.getpid()
+        lease = self._lease()
         pid = fork_quietly()
         if not pid:
-            _session_slot.serve(_keep_only(theirs), self._request, server)
+            _session_slot.serve(theirs, self._request, server, lease)
         theirs.close()
         _, pidfd = receive_fd(ours, len(_session_slot.READY))
         child = self._busy[pid] = Child(pid, pidfd, ours)
+        if lease is not None:
+            self._leases[pid] = lease
         if pidfd < 0:
             raise ProcessLookupError(errno.ESRCH, "the slot ended before it was ready")
         return child
+
+    def _lease(self) -> Lease | None:
+        """Take the control group of a slot that ended, or borrow another."""
+        bounds = self._request["bounds"]
+        if not bounds:
+            return None
+        if self._free:
+            return self._free.pop()
+        return Lease(bounds, borrow(self._channel))
 
     def _reap(self) -> None:
         while True:
@@ -221,6 +238,8 @@ class _Server:
             if not pid:
                 return
             child = self._busy.pop(pid, None)
+            if pid in self._leases:
+                self._free.append(self._leases.pop(pid))
             if child is not None:
                 self._slots.forget(child)
                 child.close()
@@ -233,13 +252,3 @@ class _Server:
                 os.waitpid(-1, 0)
             except ChildProcessError:
                 return
-
-
-def _keep_only(channel: socket.socket) -> socket.socket:
-    """Close every descriptor but the standard ones and the channel."""
-    fd = os.dup(channel.fileno())
-    if fd != CHANNEL_FD:
-        os.dup2(fd, CHANNEL_FD, inheritable=False)
-    _calls.close_from(CHANNEL_FD + 1)
-    channel.detach()
-    return socket.socket(fileno=CHANNEL_FD)

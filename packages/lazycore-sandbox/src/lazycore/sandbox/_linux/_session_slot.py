@@ -11,7 +11,8 @@ import signal
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _slot
-from lazycore.sandbox._linux._children import send_fd
+from lazycore.sandbox._linux._cgroup import enter
+from lazycore.sandbox._linux._children import keep_only, send_fd
 from lazycore.sandbox._linux._fork import STACK_BYTES, reset_signals
 from lazycore.sandbox._linux._kept_root import KeptRoot
 from lazycore.sandbox._linux._landlock_slot import LandlockSlot, guard
@@ -21,6 +22,7 @@ from lazycore.sandbox._linux._stage import StageError
 if TYPE_CHECKING:
     import socket
 
+    from lazycore.sandbox._linux._cgroup import Lease
     from lazycore.sandbox._linux._request import Request
 
 READY = b"R"
@@ -47,11 +49,16 @@ class _NamespaceSessionSlot(NamespaceSlot):
     stack_bytes = STACK_BYTES
 
     def __init__(
-        self, channel: socket.socket, session: Request, identity: tuple[int, int]
+        self,
+        channel: socket.socket,
+        session: Request,
+        lease: Lease | None,
+        *,
+        identity: tuple[int, int],
     ) -> None:
         self._session = session
         network = not session["share_network"]
-        super().__init__(channel, _NO_LIMITS, identity=identity, network=network)
+        super().__init__(channel, _NO_LIMITS, lease, identity=identity, network=network)
 
     def _enter(self) -> None:
         super()._enter()
@@ -74,17 +81,20 @@ class _LandlockSessionSlot(LandlockSlot):
     forks = True
     stack_bytes = STACK_BYTES
 
-    def __init__(self, channel: socket.socket) -> None:
-        super().__init__(channel, _NO_LIMITS)
+    def __init__(self, channel: socket.socket, lease: Lease | None) -> None:
+        super().__init__(channel, _NO_LIMITS, lease)
 
 
-def serve(channel: socket.socket, session: Request, server: int) -> NoReturn:
+def serve(
+    channel: socket.socket, session: Request, server: int, lease: Lease | None
+) -> NoReturn:
     """Be a slot, in this process that was just forked; never returns.
 
     Args:
         channel: As in `Slot`.
         session: What the session was asked for.
         server: The pid of its server.
+        lease: The control group that it shall enter.
     """
     try:
         # Those of what was imported are not ours.
@@ -96,18 +106,18 @@ def serve(channel: socket.socket, session: Request, server: int) -> NoReturn:
             if os.getppid() != server:
                 os._exit(0)
             failure = _enter_namespaces()
+        failure = failure or enter(lease)
+        channel = keep_only(channel, lease)
         send_fd(channel, READY, os.pidfd_open(os.getpid()))
         if not session["namespaces"]:
             guard(channel)
 
         def make() -> _slot.Slot:
-            if failure is not None:
-                raise failure
             if session["namespaces"]:
-                return _NamespaceSessionSlot(channel, session, identity)
-            return _LandlockSessionSlot(channel)
+                return _NamespaceSessionSlot(channel, session, lease, identity=identity)
+            return _LandlockSessionSlot(channel, lease)
 
-        _slot.serve(channel, make)
+        _slot.serve(channel, make, failure)
     finally:
         os._exit(0)
 

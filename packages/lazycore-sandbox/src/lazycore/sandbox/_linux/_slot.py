@@ -27,6 +27,7 @@ from lazycore.sandbox._linux._supervisor import Supervisor, tell_failure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lazycore.sandbox._linux._cgroup import Lease
     from lazycore.sandbox._linux._entry import Entry
     from lazycore.sandbox._linux._request import Request
 
@@ -43,6 +44,7 @@ class Slot(ABC):
     Args:
         channel: The launcher hands runs over here, and hangs up when it shall end.
         limits: Set for good.
+        lease: The control group that it entered, if it is in one of its own.
     """
 
     proc = "/proc"
@@ -51,9 +53,16 @@ class Slot(ABC):
     """Whether a target is a copy of this process, not a new program."""
     stack_bytes = 256 << 10
     """Of a run's thread."""
+    own_tasks = 1
+    """Processes of ours in its control group."""
 
-    def __init__(self, channel: socket.socket, limits: Limits) -> None:
+    def __init__(
+        self, channel: socket.socket, limits: Limits, lease: Lease | None
+    ) -> None:
         self._channel = channel
+        self._lease = lease
+        if lease is not None:
+            lease.prepare()
         _calls.prctl(_calls.PR_SET_NO_NEW_PRIVS, 1)
         self._enter()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -98,12 +107,14 @@ class Slot(ABC):
             self._channel.send(IDLE)  # the caller went away
             return
         life = self._channel.fileno()
-        supervisor = Supervisor(sock, life, request, proc=self.proc)
+        supervisor = Supervisor(sock, life, request, self._lease, proc=self.proc)
         supervisor.scoped = True
+        supervisor.own_tasks = self.own_tasks
         entry = self._entry(request)
         failure = None
         try:
-            target = entry.start(fds, supervisor)
+            with supervisor.starting(threads=1):
+                target = entry.start(fds, supervisor)
         except StageError as error:
             failure = error  # and nothing was started
         else:
@@ -119,11 +130,21 @@ class Slot(ABC):
             tell_failure(sock, failure)
 
 
-def serve(channel: socket.socket, make: Callable[[], Slot]) -> NoReturn:
-    """Be the slot that `make` makes, in this process that was just cloned."""
+def serve(
+    channel: socket.socket, make: Callable[[], Slot], failure: StageError | None
+) -> NoReturn:
+    """Be the slot that `make` makes, in this process that was just cloned.
+
+    Args:
+        channel: As in `Slot`.
+        make: Makes it.
+        failure: What already went wrong.
+    """
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         try:
+            if failure is not None:
+                raise failure  # noqa: TRY301 - told like those of `make`
             slot = make()
         except Exception as error:  # noqa: BLE001 - told to the run that wanted it
             data, fd = receive_fd(channel, 1)

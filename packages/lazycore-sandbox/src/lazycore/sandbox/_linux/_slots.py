@@ -7,6 +7,7 @@ import select
 from typing import TYPE_CHECKING
 
 from lazycore.sandbox._linux._slot import IDLE
+from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     import socket
@@ -43,7 +44,7 @@ class Slots:
 
     def prepare(self, key: bytes) -> None:
         """Make an idle slot of a kind; without one, the next run tells why."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, StageError):
             self._idle.append((key, self._add(key)))
 
     def hand_over(self, key: bytes, run: socket.socket) -> None:

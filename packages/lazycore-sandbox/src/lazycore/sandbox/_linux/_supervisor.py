@@ -22,7 +22,9 @@ from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
+    from lazycore.sandbox._linux._cgroup import Lease
     from lazycore.sandbox._linux._landlock import Rule
 
 
@@ -54,10 +56,12 @@ class Supervisor:
         sock: The caller's end speaks here.
         life: Descriptor that hangs up when the process that made this one is gone.
         request: The run.
+        lease: The control group that this process is in, if it bounds the run.
         proc: Where this pid namespace's processes are seen.
 
     Attributes:
         scoped: Without namespaces, whether `kill(-1)` is known to stay inside.
+        own_tasks: How many processes of ours are in the control group.
     """
 
     def __init__(
@@ -65,10 +69,14 @@ class Supervisor:
         sock: socket.socket,
         life: int,
         request: Request,
+        lease: Lease | None = None,
         *,
         proc: str = "/proc",
     ) -> None:
         self.sock = sock
+        self._lease = lease
+        self._killed_before = 0 if lease is None else lease.kills()
+        self.own_tasks = 1
         self._life = life
         self.scoped = False
         self._request = request
@@ -92,13 +100,16 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         children = lift(_calls.signal_descriptor(signal.SIGCHLD))
         if self._request["namespaces"] and self._request["call"] is None:
-            self.watch_over(_spawn.spawn(self._request, fds, rules), children)
+            with self.starting():
+                target = _spawn.spawn(self._request, fds, rules)
+            self.watch_over(target, children)
             self.report()
             return
         status_read, status_write = os.pipe2(os.O_CLOEXEC)
-        self._target = os.fork()
-        if not self._target:
-            _target.become(self._request, fds, status_write, rules)
+        with self.starting():
+            self._target = os.fork()
+            if not self._target:
+                _target.become(self._request, fds, status_write, rules)
         os.close(status_write)
         for fd in fds:
             os.close(fd)
@@ -109,6 +120,22 @@ class Supervisor:
             self.report()
         else:
             tell_failure(self.sock, failure)
+
+    @contextlib.contextmanager
+    def starting(self, *, threads: int = 0) -> Iterator[None]:
+        """Start the target in here, so that the control group counts it alone.
+
+        Args:
+            threads: How many of ours serve to start it, and end then.
+        """
+        if self._lease is None:
+            yield
+            return
+        self._lease.begin(self.own_tasks + threads)
+        try:
+            yield
+        finally:
+            self._lease.settle(self.own_tasks)
 
     def watch_over(self, target: int, children: int) -> None:
         """Wait for a target that runs, end what it left.
@@ -132,6 +159,8 @@ class Supervisor:
 
     def report(self) -> None:
         """Say how the target ended; by now every process of the run is reaped."""
+        if self._limit is None:
+            self._limit = self._exceeded()
         send_answer(
             self.sock,
             {
@@ -153,7 +182,7 @@ class Supervisor:
         while self._status is None:
             events = poll.poll(self._meter.interval_ms)
             if self._meter.active and self._limit is None:
-                self._limit = self._meter.exceeded(self._user_s + self._system_s)
+                self._limit = self._exceeded()
                 if self._limit is not None:
                     self._end_all()
             for fd, _ in events:
@@ -163,6 +192,13 @@ class Supervisor:
                 else:
                     # A kill request, or the caller or the launcher is gone.
                     self._end_all()
+
+    def _exceeded(self) -> str | None:
+        if self._lease is not None and self._lease.kills() > self._killed_before:
+            return "memory"
+        if self._status is not None:
+            return None
+        return self._meter.exceeded(self._user_s + self._system_s)
 
     def _reap(self, *, block: bool) -> None:
         """Collect the dead; with `block`, all of them."""
