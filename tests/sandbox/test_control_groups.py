@@ -334,6 +334,7 @@ time.sleep(20)
 """
 
 
+@pytest.mark.once
 def test_a_process_that_is_killed_for_its_memory_ends_the_run(
     executor: NativeExecutor, bounds: Bounds
 ) -> None:
@@ -342,6 +343,32 @@ def test_a_process_that_is_killed_for_its_memory_ends_the_run(
     result = executor.run_command([sys.executable, "-c", _SWARM], policy)
     assert [item.kind for item in result.violations] == ["memory"]
     assert not result.timed_out
+
+
+_BUFFERS = """
+import socket
+kept = []
+while True:
+    pair = socket.socketpair()
+    pair[0].setblocking(False)
+    kept.append(pair)
+    try:
+        while True:
+            pair[0].send(bytes(100_000))
+    except BlockingIOError:
+        pass
+"""
+
+
+@pytest.mark.once
+def test_memory_in_buffers_of_the_kernel_counts(
+    executor: NativeExecutor, bounds: Bounds
+) -> None:
+    del bounds
+    limits = ResourceLimits(memory_bytes=40 << 20)
+    policy = SandboxPolicy(limits=limits, timeout_s=30)
+    result = executor.run_command([sys.executable, "-c", _BUFFERS], policy)
+    assert [item.kind for item in result.violations] == ["memory"]
 
 
 def test_a_session_bounds_each_call(executor: NativeExecutor, bounds: Bounds) -> None:
