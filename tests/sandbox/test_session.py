@@ -283,6 +283,33 @@ def test_a_call_starts_with_the_policys_limits_and_no_handler(
     assert (changed, blocked) == ([], [])
 
 
+_FORKS = """
+import os, time
+made = 0
+try:
+    while made < 40:
+        if os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        made += 1
+except OSError:
+    pass
+print(made + 1, flush=True)
+os.killpg(0, 9)
+"""
+
+
+@pytest.mark.once
+def test_a_call_has_exactly_the_processes_of_the_policy(
+    namespace_executor: BaseSandboxExecutor,
+) -> None:
+    policy = SandboxPolicy(limits=ResourceLimits(processes=20))
+    with SandboxSession(policy, namespace_executor) as session:
+        for _ in range(2):
+            counted = session.run_command([sys.executable, "-c", _FORKS])
+            assert counted.stdout == b"20\n"
+
+
 def test_what_is_preloaded_was_imported_once_before_the_calls(
     session: SandboxSession,
 ) -> None:

@@ -96,6 +96,9 @@ class NativeSession:
         """Run one order in a copy of the server."""
         with self._counted(), self._executor.scratch(self._scratch) as scratch:
             request = self._executor.request(argv, self._checked, scratch, order)
+            if request["namespaces"] and request["limits"]["processes"] is not None:
+                # The outer half of its slot is a process of the namespace as well.
+                request["limits"]["processes"] += 1
             return self._executor.finish_run(
                 request, self._checked.policy, order, self._open_run, private=_PRIVATE
             )
