@@ -1,8 +1,8 @@
 """The launcher: a small process that makes confined children for its caller.
 
 It is single-threaded, imports little, starts with an empty environment, and dies with
-the process that started it, however that one ends. It hands the caller's
-socket for a run to a slot, or to a child that serves no other run.
+the process that started it, however that one ends. It hands the caller's socket for a
+run to a slot, or to a child that serves no other run, and keeps their control groups.
 """
 
 from __future__ import annotations
@@ -154,11 +154,11 @@ class Launcher:
             return
         try:
             group = self._group(bounds)
+            server.groups.append(group)
             fds = group.open()
         except StageError as error:
             server.channel.send(NOT_LENT + marshal.dumps([error.code, error.detail]))
             return
-        server.groups.append(group)
         send_fds(server.channel, LENT, fds)
         for lent in fds:
             os.close(lent)
