@@ -109,6 +109,8 @@ def _become(
 ) -> NoReturn:
     try:
         os.setsid()
+        for door in config.get("doors", ()):
+            _enter(door)
         os.umask(0o022)
         for number in signal.valid_signals():
             if number not in {signal.SIGKILL, signal.SIGSTOP}:
@@ -169,6 +171,24 @@ def _hand_over(number: int, blob: bytes) -> None:
     os.close(fd)
 
 
+def _enter(door: str) -> None:
+    """Enter a control group: cgroups(7)."""
+    fd = os.open(door, os.O_WRONLY)
+    try:
+        os.write(fd, b"0")
+    finally:
+        os.close(fd)
+
+
+def _was_killed(counts: str) -> bool:
+    """Tell whether the kernel killed a process of the group for its memory."""
+    if not counts:
+        return False
+    with open(counts, "rb") as file:
+        lines = [line.split() for line in file]
+    return any(line[0] == b"oom_kill" and line[1] != b"0" for line in lines)
+
+
 def _limit(limits: dict[str, int | None]) -> None:
     bounds = {
         resource.RLIMIT_CORE: 0,
@@ -193,18 +213,21 @@ def _watch(
 ) -> dict[str, object]:
     keeper = _keeper(config, child)
     most: int | None = config["max_processes"]
-    crowded = False
+    counts: str = config.get("kills_file", "")
+    crowded = starved = False
     end: Ended | None = None
     while end is None:
         told, _, _ = select.select([control], [], [], _TICK_S)
         if most is not None and len(keeper.pids()) > most:
             crowded = True
-        if told or crowded or os.getppid() != caller:
+        starved = starved or _was_killed(counts)
+        if told or crowded or starved or os.getppid() != caller:
             # The group first: it takes the leader, which the sweep may miss while
             # it has not applied its profile yet.
             GroupKeeper(child).kill()
             keeper.kill()
         end = _ended(child)
+    starved = starved or _was_killed(counts)
     keeper.kill()
     if sys.platform == "linux":
         _end_orphans()
@@ -212,7 +235,7 @@ def _watch(
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) differs
     return {
         "status": status,
-        "crowded": int(crowded),
+        "limit": "processes" if crowded else "memory" if starved else "",
         "cpu_user_s": usage.ru_utime,
         "cpu_system_s": usage.ru_stime,
         "max_rss_bytes": usage.ru_maxrss * unit,

@@ -237,7 +237,7 @@ class Target:
                 cpu_system_s=float(answer["cpu_system_s"]),
                 max_rss_bytes=int(answer["max_rss_bytes"]),
             ),
-            limit="processes" if answer["crowded"] == "1" else "",
+            limit=answer["limit"],
             note=bytes.fromhex(answer.get("note", "")).decode("ascii", "replace"),
         )
 

@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
 from lazycore.sandbox._errors import (
@@ -17,17 +17,27 @@ from lazycore.sandbox._errors import (
 from lazycore.sandbox._executor import Unproven
 from lazycore.sandbox._linux._bubblewrap_plan import Plan
 from lazycore.sandbox._linux._bubblewrap_probe import probe_bubblewrap
+from lazycore.sandbox._linux._cgroup import Group
+from lazycore.sandbox._linux._cgroup_tree import bounds_of
+from lazycore.sandbox._linux._failures import failure
 from lazycore.sandbox._linux._native import DEFAULT_PATH
+from lazycore.sandbox._linux._stage import StageError
 from lazycore.sandbox._monitored_executor import MonitoredExecutor
 from lazycore.sandbox._outcome import Outcome, result_of, shell_end
 from lazycore.sandbox._shortage import ShortageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lazycore.sandbox._executor import Order
     from lazycore.sandbox._guarantees import BackendReport
+    from lazycore.sandbox._limits import ResourceLimits
     from lazycore.sandbox._preflight import CheckedPolicy
     from lazycore.sandbox._result import SandboxResult
 
+_OWN_TASKS = 2
+"""bwrap outside, and bwrap as pid 1 inside."""
+_LEAVING_S = 2.0
 _NEEDED_OPTIONS = ("--args", "--bind-fd", "--disable-userns", "--size", "--perms")
 
 
@@ -73,10 +83,11 @@ def _told(path: str, option: str) -> str:
 class BubblewrapSandboxExecutor(MonitoredExecutor):
     """Run targets under the system's `bwrap`, with this package's own filter.
 
-    It declares no list of executables and no memory, CPU or disk limit. The process
-    limit needs `include_system=True`, and does not bind a root caller's target. A
-    target that exits with 128 plus the number of a signal reads as ended by it: bwrap
-    passes both on alike.
+    It declares no list of executables and no CPU or disk limit, and a memory limit only
+    where this user may make control groups. The process limit needs
+    `include_system=True`, and for a root caller a control group, too. A target that
+    exits with 128 plus the number of a signal reads as ended by it: bwrap passes both
+    on alike.
 
     Examples:
         >>> BubblewrapSandboxExecutor.name
@@ -111,6 +122,7 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
                 "two, or use the linux-namespace backend"
             )
         with ExitStack() as stack:
+            group = stack.enter_context(_group(policy.limits))
             plan = Plan(stack, checked, reply=order.reply_limit_bytes is not None)
             stub = plan.stub(argv, has_input=bool(order.input_bytes))
             outcome = self.run_monitored(
@@ -124,6 +136,8 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
                     "scratch": None,
                     "mark": "",
                     "max_processes": None,
+                    "doors": group.doors() if group else [],
+                    "kills_file": group.kills_file() if group else "",
                 },
                 policy,
                 order,
@@ -139,6 +153,25 @@ class BubblewrapSandboxExecutor(MonitoredExecutor):
             started=order.started,
             end=shell_end,
         )
+
+
+@contextmanager
+def _group(limits: ResourceLimits) -> Iterator[Group | None]:
+    """Make a control group for one run, if there is anything that it shall bound."""
+    # getrlimit(2): RLIMIT_NPROC does not bind uid 0 of the host.
+    bounds = bounds_of(limits, processes=os.geteuid() == 0)
+    if not bounds:
+        yield None
+        return
+    try:
+        group = Group(bounds, own_tasks=_OWN_TASKS)
+    except StageError as error:
+        told = {"stage": error.stage, "errno": error.code, "detail": error.detail}
+        raise failure(told) from error
+    try:
+        yield group
+    finally:
+        group.remove(patience_s=_LEAVING_S)
 
 
 class _UnprovenExecutor(Unproven, BubblewrapSandboxExecutor):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lazycore.sandbox._errors import SandboxError
 from lazycore.sandbox._guarantees import BackendReport, Guarantee
 from lazycore.sandbox._linux import _probe
+from lazycore.sandbox._linux._cgroup_tree import places
 from lazycore.sandbox._linux._remedies import namespace_remedy
 from lazycore.sandbox._shortage import shortage
 
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from lazycore.sandbox._linux._bubblewrap import BubblewrapSandboxExecutor
 
 # What this backend has no mechanism for, whatever a probe might make of it.
-_NEVER = frozenset(
-    {Guarantee.EXEC_LIST, Guarantee.MEMORY, Guarantee.CPU, Guarantee.DISK}
-)
+_NEVER = frozenset({Guarantee.EXEC_LIST, Guarantee.CPU, Guarantee.DISK})
 # A root caller's target owns the host's device nodes, which bwrap can only mount
 # writable: it may change their mode and times for the whole host.
 _NEVER_FOR_ROOT = _NEVER | {Guarantee.SURVIVES_ROOT}
@@ -41,7 +40,11 @@ def probe_bubblewrap(
     """
     from lazycore.sandbox._linux._bubblewrap import bubblewrap_version, find_bubblewrap
 
-    notes = {"uid": str(uid), "kernel": os.uname().release}
+    notes = {
+        "uid": str(uid),
+        "kernel": os.uname().release,
+        "control-groups": _probe.control_groups(),
+    }
     path, reason = find_bubblewrap()
     if not path:
         return BackendReport(
@@ -61,7 +64,10 @@ def probe_bubblewrap(
         )
     engine: Any = unproven
     try:
-        held = _probe._try(engine)  # noqa: SLF001 - one set of traps for all backends
+        held = _probe.try_traps(engine)
+        memory = "memory" in places()[0] and _probe.probe_single(
+            engine, uid, Guarantee.MEMORY
+        )
     except (SandboxError, OSError, ValueError, RuntimeError) as error:
         if short := shortage(error):
             raise short from error
@@ -72,15 +78,16 @@ def probe_bubblewrap(
             remedy=namespace_remedy(apparmor=_APPARMOR),
             notes=notes,
         )
-    meaning = _probe._MEANING  # noqa: SLF001 - see above
+    found = {
+        which
+        for which, needs in _probe.MEANING.items()
+        if all(held.get(need, False) for need in needs)
+    }
+    if memory:
+        found.add(Guarantee.MEMORY)
     return BackendReport(
         backend=unproven.name,
         available=True,
-        guarantees=frozenset(
-            which
-            for which, needs in meaning.items()
-            if all(held.get(need, False) for need in needs)
-        )
-        - (_NEVER if uid else _NEVER_FOR_ROOT),
+        guarantees=frozenset(found - (_NEVER if uid else _NEVER_FOR_ROOT)),
         notes=notes | {name: str(value) for name, value in sorted(held.items())},
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from typing import NoReturn
 
 from lazycore.sandbox._linux._stage import StageError
@@ -22,6 +23,7 @@ _PREFIX = "lazycore-sandbox-"
 _OUR_BYTES = 16 << 20
 """What our own process in the group may use, above what the run may."""
 _OUR_TASKS = 8
+_TICK_S = 0.002
 _MOST_TASKS = 1 << 22
 """The kernel takes no larger bound: PID_MAX_LIMIT."""
 _MEMORY = {1: "memory.limit_in_bytes", 2: "memory.max"}
@@ -38,12 +40,13 @@ class Group:
 
     Args:
         bounds: What to bound.
+        own_tasks: How many processes and threads of ours may be in it, too.
 
     Raises:
         StageError: If the kernel refuses a step.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, *, own_tasks: int = _OUR_TASKS) -> None:
         self._bounds = bounds
         self._folders: dict[str, tuple[str, int]] = {}
         path = ""
@@ -56,7 +59,7 @@ class Group:
                 if controller == "memory":
                     _bound_memory(path, version, bound + _OUR_BYTES)
                 else:
-                    _write(f"{path}/pids.max", _tasks(bound, _OUR_TASKS))
+                    _write(f"{path}/pids.max", _tasks(bound, own_tasks))
         except OSError as error:
             self.remove()
             _refuse(error, path)
@@ -70,24 +73,39 @@ class Group:
         fds: list[int] = []
         try:
             fds += [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in self.doors()]
-            for controller, (version, parent, _) in self._bounds.items():
-                folder = self._folders[parent][0]
+            for controller, (_, parent, _) in self._bounds.items():
                 if controller == "memory":
-                    name, flags = _KILLS[version], os.O_RDONLY
+                    path, flags = self.kills_file(), os.O_RDONLY
                 else:
-                    name, flags = "pids.max", os.O_WRONLY
-                fds.append(os.open(f"{folder}/{name}", flags | os.O_CLOEXEC))
+                    path = f"{self._folders[parent][0]}/pids.max"
+                    flags = os.O_WRONLY
+                fds.append(os.open(path, flags | os.O_CLOEXEC))
         except OSError as error:
             for fd in fds:
                 os.close(fd)
             _refuse(error, str(error.filename))
         return fds
 
-    def remove(self) -> bool:
+    def kills_file(self) -> str:
+        """Name the file that counts the processes killed for their memory, if any."""
+        if "memory" not in self._bounds:
+            return ""
+        version, parent, _ = self._bounds["memory"]
+        return f"{self._folders[parent][0]}/{_KILLS[version]}"
+
+    def remove(self, *, patience_s: float = 0) -> bool:
         """Remove it, unless a process is left, and tell whether it is gone.
 
-        The dead leave it a moment after they can be reaped.
+        Args:
+            patience_s: How long to wait. The dead leave a group a moment after they can
+                be reaped.
         """
+        end = time.monotonic() + patience_s
+        while not self._remove() and time.monotonic() < end:
+            time.sleep(_TICK_S)
+        return not self._folders
+
+    def _remove(self) -> bool:
         for parent, (path, lock) in [*self._folders.items()]:
             try:
                 os.rmdir(path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,9 @@ from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from lazycore.sandbox._limits import ResourceLimits
+    from lazycore.sandbox._linux._cgroup import Bounds
 
 _TRIAL = {"memory": 256 << 20, "pids": 64}
 
@@ -48,6 +50,24 @@ def places() -> tuple[dict[str, Place], str]:
         The place of each controller that can be used, and why one cannot.
     """
     return _places(os.geteuid(), os.getpid())
+
+
+def bounds_of(limits: ResourceLimits, *, processes: bool) -> Bounds:
+    """Name what a control group shall bound, as far as this user may make one.
+
+    Args:
+        limits: Those of a run.
+        processes: Whether nothing else bounds its processes.
+    """
+    wanted = {
+        "memory": limits.memory_bytes,
+        "pids": limits.processes if processes else None,
+    }
+    bounds: Bounds = {}
+    for controller, bound in wanted.items():
+        if bound is not None and (place := places()[0].get(controller)):
+            bounds[controller] = (place.version, place.path, bound)
+    return bounds
 
 
 @lru_cache(maxsize=8)
@@ -169,6 +189,4 @@ def _try(controller: str, place: Place) -> None:
             said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
             raise OSError(f"no process can enter a group in {place.path}: {said}")
     finally:
-        end = time.monotonic() + 2
-        while not group.remove() and time.monotonic() < end:
-            time.sleep(0.002)
+        group.remove(patience_s=2)

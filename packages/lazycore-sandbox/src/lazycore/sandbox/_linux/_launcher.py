@@ -14,7 +14,6 @@ import select
 import signal
 import socket
 import termios
-import time
 from typing import TYPE_CHECKING, NoReturn
 
 from lazycore.sandbox._linux import _calls, _slot
@@ -253,11 +252,8 @@ class Launcher:
                 break
             self._forget(pid)
             self._kill_strays()
-        end = time.monotonic() + _LEAVING_S
-        self._remove_groups()
-        while self._left and time.monotonic() < end:
-            time.sleep(0.002)
-            self._remove_groups()
+        for group in self._left:
+            group.remove(patience_s=_LEAVING_S)
         # What a killed one left may not have been empty at the first time.
         sweep(self._bounds)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lazycore.sandbox._callables import VALUE_LIMIT_BYTES, finish, pack
 from lazycore.sandbox._executor import REPLY_VARIABLE, BaseSandboxExecutor, Order
 from lazycore.sandbox._guarantees import Guarantee, required_guarantees
-from lazycore.sandbox._linux._cgroup_tree import places
+from lazycore.sandbox._linux._cgroup_tree import bounds_of
 from lazycore.sandbox._linux._client import LauncherHandle
 from lazycore.sandbox._linux._order import Order as LauncherOrder
 from lazycore.sandbox._linux._probe import probe_backend
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lazycore.sandbox._guarantees import BackendReport
-    from lazycore.sandbox._limits import ResourceLimits
-    from lazycore.sandbox._linux._cgroup import Bounds
     from lazycore.sandbox._linux._request import Request
     from lazycore.sandbox._linux._slot import Limits
     from lazycore.sandbox._policy import SandboxPolicy
@@ -256,7 +254,7 @@ def base_request(
             "data_bytes": _data_bytes(limits.memory_bytes),
             "processes": None,
         },
-        "bounds": _bounds(limits, processes=counted),
+        "bounds": bounds_of(limits, processes=counted),
         "watch": {
             "cpu_s": limits.cpu_s,
             "memory_bytes": limits.memory_bytes,
@@ -274,19 +272,6 @@ def base_request(
             allow_segments=limits.memory_bytes is None,
         ),
     }
-
-
-def _bounds(limits: ResourceLimits, *, processes: bool) -> Bounds:
-    """Name what a control group bounds, as far as this user may make one."""
-    wanted = {
-        "memory": limits.memory_bytes,
-        "pids": limits.processes if processes else None,
-    }
-    bounds: Bounds = {}
-    for controller, bound in wanted.items():
-        if bound is not None and (place := places()[0].get(controller)):
-            bounds[controller] = (place.version, place.path, bound)
-    return bounds
 
 
 def _data_bytes(memory_bytes: int | None) -> int | None:

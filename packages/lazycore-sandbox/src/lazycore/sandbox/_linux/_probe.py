@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _PROCESSES = 24
 
-_MEANING = {
+MEANING = {
     Guarantee.FS_READ: ("read",),
     Guarantee.FS_METADATA: ("metadata",),
     Guarantee.FS_WRITE: ("write", "writes"),
@@ -107,7 +107,7 @@ def probe_backend(
         if not report.available:
             return report
         single = _SINGLE & needed
-        held = {which for which in single if _probe_single(backend, uid, which)}
+        held = {which for which in single if probe_single(backend, uid, which)}
     except ShortageError as error:
         return error.report(backend.name)
     return replace(report, guarantees=report.guarantees | held)
@@ -120,7 +120,7 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
         "kernel": os.uname().release,
         "machine": _calls.MACHINE,
         "landlock-abi": str(_calls.landlock_abi()),
-        "control-groups": _control_groups(),
+        "control-groups": control_groups(),
     }
     reason = _unsupported(backend.name)
     if reason:
@@ -128,7 +128,7 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
             backend=backend.name, available=False, reason=reason, notes=notes
         )
     try:
-        held = _try(backend)
+        held = try_traps(backend)
     except (SandboxError, OSError, ValueError, RuntimeError) as error:
         if short := shortage(error):
             raise short from error
@@ -147,14 +147,15 @@ def _probe(backend: type[NativeExecutor], uid: int) -> BackendReport:
         available=True,
         guarantees=frozenset(
             which
-            for which, needs in _MEANING.items()
+            for which, needs in MEANING.items()
             if all(held.get(need, False) for need in needs)
         ),
         notes=notes | {name: str(value) for name, value in sorted(held.items())},
     )
 
 
-def _control_groups() -> str:
+def control_groups() -> str:
+    """Say where this user may make control groups, or why not."""
     found, reason = places()
     said = [f"{name} in {place.path}" for name, place in found.items()]
     if reason:
@@ -178,7 +179,8 @@ def _unsupported(name: str) -> str:
     return ""
 
 
-def _try(backend: type[NativeExecutor]) -> dict[str, bool]:
+def try_traps(backend: type[NativeExecutor]) -> dict[str, bool]:
+    """Run what tries to get out; tell of each way whether it was closed."""
     with tempfile.TemporaryDirectory(prefix="lazycore-probe-") as raw:
         folder = os.path.realpath(raw)
         trap = _set(folder)
@@ -316,7 +318,7 @@ def _judge(trap: _Trap, result: SandboxResult) -> dict[str, bool]:
 
 
 @lru_cache(maxsize=64)
-def _probe_single(backend: type[NativeExecutor], uid: int, which: Guarantee) -> bool:
+def probe_single(backend: type[NativeExecutor], uid: int, which: Guarantee) -> bool:
     """Run a target that passes one limit; tell whether the limit ended it."""
     del uid
     try:
@@ -333,7 +335,7 @@ def _probe_single(backend: type[NativeExecutor], uid: int, which: Guarantee) -> 
 def _limit_holds(
     backend: type[NativeExecutor], script: str, limits: ResourceLimits, folder: str
 ) -> bool:
-    policy = SandboxPolicy(allowed_write_paths=[folder], limits=limits, timeout_s=5)
+    policy = SandboxPolicy(allowed_write_paths=[folder], limits=limits, timeout_s=15)
     result = _run_bare(backend, policy, script, f"{folder}/filled")
     kinds = {item.kind for item in result.violations}
     return not result.timed_out and bool(kinds & {"cpu", "memory", "workspace"})
@@ -346,7 +348,7 @@ def _list_holds(backend: type[NativeExecutor], folder: str) -> bool:
         allowed_write_paths=[os.path.realpath(folder)],
         allowed_executables=[listed],
         limits=ResourceLimits(processes=None),
-        timeout_s=5,
+        timeout_s=15,
     )
     victim = os.path.realpath("/bin/sh")
     with open(listed, "rb") as file:
