@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from lazycore.sandbox import (
     SandboxPolicy,
     SandboxPolicyError,
     SandboxPolicyViolationError,
+    SandboxSession,
 )
 from lazycore.sandbox._linux._plan import policy_binds, split_links
 from lazycore.sandbox._linux._proc import RESERVED_PIDS
@@ -471,6 +473,63 @@ def test_a_run_finds_nothing_of_the_one_before_it_in_its_slot(
     assert segment == "-1"
     # A network namespace is lent again only where it was never used.
     assert (other == namespace) == (net == "leave")
+
+
+def _remake(path: Path, content: str) -> None:
+    """Do what a checkout does: remove, and make again, at best with the same inode."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    if path.suffix:
+        path.write_text(content)
+    else:
+        path.mkdir()
+        (path / "key").write_text(content)
+
+
+@pytest.mark.parametrize("name", ["secret.txt", "secret"])
+def test_a_denied_path_that_the_host_remakes_stays_closed_to_the_next_run(
+    namespace_executor: LinuxNamespaceSandboxExecutor, folder: Path, name: str
+) -> None:
+    secret = folder / name
+    policy = SandboxPolicy(allowed_write_paths=[folder], denied_paths=[secret])
+    for _ in range(4):
+        _remake(secret, "loot")
+        result = shell(namespace_executor, f"cat {secret} {secret}/key", policy)
+        assert result.stdout == b""
+        assert result.stderr_text.count("denied") >= 1
+
+
+def test_a_protected_path_that_the_host_remakes_stays_read_only(
+    namespace_executor: LinuxNamespaceSandboxExecutor, folder: Path
+) -> None:
+    kept = folder / "deep" / "kept"
+    kept.parent.mkdir()
+    for _ in range(4):
+        _remake(kept, "mine")
+        policy = SandboxPolicy(
+            allowed_write_paths=[folder], allowed_read_paths=[kept], timeout_s=20
+        )
+        script = f"echo x > {kept}/key; mv {kept.parent} {folder}/away; echo end"
+        result = shell(namespace_executor, script, policy)
+        assert result.stdout == b"end\n"
+        assert (kept / "key").read_text() == "mine"
+
+
+def test_a_session_refuses_calls_once_a_denied_path_was_remade(
+    namespace_executor: LinuxNamespaceSandboxExecutor, folder: Path
+) -> None:
+    secret = folder / "secret"
+    _remake(secret, "loot")
+    policy = SandboxPolicy(allowed_read_paths=[folder], denied_paths=[secret])
+    with SandboxSession(policy, namespace_executor) as session:
+        words = ["cat", str(secret / "key")]
+        assert session.run_command(words).stdout == b""
+        _remake(secret, "loot")
+        for _ in range(3):
+            with pytest.raises(SandboxPolicyError, match="was replaced"):
+                session.run_command(words)
 
 
 def test_a_new_mount_on_the_host_is_seen_by_the_next_run(

@@ -17,8 +17,20 @@ _syscall.restype = ctypes.c_long
 
 MACHINE: Final = os.uname().machine
 _NR = {
-    "x86_64": {"clone": 56, "pivot_root": 155, "seccomp": 317, "capset": 126},
-    "aarch64": {"clone": 220, "pivot_root": 41, "seccomp": 277, "capset": 91},
+    "x86_64": {
+        "clone": 56,
+        "pivot_root": 155,
+        "seccomp": 317,
+        "capset": 126,
+        "statx": 332,
+    },
+    "aarch64": {
+        "clone": 220,
+        "pivot_root": 41,
+        "seccomp": 277,
+        "capset": 91,
+        "statx": 291,
+    },
 }.get(MACHINE, {})
 
 # sched.h
@@ -46,6 +58,7 @@ ATTR_NOSUID = 0x02
 ATTR_NODEV = 0x04
 ATTR_NOEXEC = 0x08
 MS_PRIVATE = 1 << 18
+_STATX_MNT_ID = 0x1000
 _MS_BIND = 1 << 12
 _FSOPEN_CLOEXEC = 1
 _FSCONFIG_SET_FLAG, _FSCONFIG_SET_STRING, _FSCONFIG_CMD_CREATE = 0, 1, 6
@@ -126,6 +139,15 @@ def open_beneath_root(path: str, root: int) -> int:
     )
     relative = os.fsencode(path.lstrip("/")) or b"."
     return _call(437, root, relative, how, ctypes.c_size_t(len(how)))
+
+
+def mount_id(fd: int) -> int:
+    """Return the number of the mount that an open file or directory is on: statx(2)."""
+    found = ctypes.create_string_buffer(256)
+    wanted = ctypes.c_uint(_STATX_MNT_ID)
+    _call(_NR["statx"], fd, b"", AT_EMPTY_PATH, wanted, found)
+    number: int = struct.unpack_from("=Q", found, 144)[0]
+    return number
 
 
 def open_tree(fd: int, flags: int) -> int:

@@ -7,6 +7,7 @@ shut to all but the run's own processes.
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from lazycore.sandbox._linux._mounts import (
     new_terminals,
 )
 from lazycore.sandbox._linux._proc import cover
+from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,6 +49,7 @@ class KeptRoot(Root):
 
     Args:
         request: A request that has the plan.
+        covers: The paths that have mounts of their own inside what is shown.
         old: Descriptor of the root whose paths are shown.
         proc: Descriptor of the /proc that is shown, read-only.
         shelf: Directory in which it is kept.
@@ -54,7 +57,14 @@ class KeptRoot(Root):
     """
 
     def __init__(
-        self, request: Request, *, old: int, proc: int, shelf: int, name: str
+        self,
+        request: Request,
+        covers: list[str],
+        *,
+        old: int,
+        proc: int,
+        shelf: int,
+        name: str,
     ) -> None:
         os.mkdir(name, dir_fd=shelf)
         self._shelf = shelf
@@ -75,6 +85,7 @@ class KeptRoot(Root):
             for bind in (*base["system"], *request["binds"])
             if not bind[4]
         ]
+        self._covers = {path: self._cover(path) for path in covers}
         abi = request["landlock_abi"]
         self._granted = effective(self.rules, abi=abi)
         self._abi = abi
@@ -88,12 +99,46 @@ class KeptRoot(Root):
         cover(hidden)
         os.chdir("/")
 
-    def is_current(self) -> bool:
-        """Tell whether every path that was not pinned still leads to the same inode."""
+    def _cover(self, path: str) -> int:
+        """Return the number of the mount on a path inside what is shown.
+
+        Raises:
+            StageError: If the host removed what it was on, and so the mount.
+        """
+        mount = self._mount_at(path)
+        if mount == self._mount_at(os.path.dirname(path)):
+            raise StageError("replaced", errno.ESTALE, path)
+        return mount
+
+    def _mount_at(self, path: str) -> int:
+        root, below = self._root, path
+        for top, _, fd in self._late:
+            if path == top or path.startswith(top + "/"):
+                root, below = fd, path[len(top) :]
+        place = _calls.open_beneath_root(below, root)
         try:
-            return all(_seen(shown[0]) == shown for shown in self._unpinned)
+            return _calls.mount_id(place)
+        finally:
+            os.close(place)
+
+    def uncovered(self) -> str:
+        """Return a path that is not covered any more; empty when all are."""
+        for path, mount in self._covers.items():
+            try:
+                found = self._mount_at(path)
+            except OSError:
+                return path
+            if found != mount:
+                return path
+        return ""
+
+    def is_current(self) -> bool:
+        """Tell whether it shows what a root that was built now would show."""
+        try:
+            same = all(_seen(shown[0]) == shown for shown in self._unpinned)
         except OSError:
             return False
+        return same and not self.uncovered()
 
     def link(self, path: str, target: str) -> None:
         """Repeat a symbolic link of the host."""

@@ -19,6 +19,7 @@ from lazycore.sandbox._linux._kept_root import KeptRoot
 from lazycore.sandbox._linux._mounts import QUIET
 from lazycore.sandbox._linux._net import Net
 from lazycore.sandbox._linux._own_root import step_into
+from lazycore.sandbox._linux._plan import nested
 from lazycore.sandbox._linux._proc import Numbers, mount_proc
 from lazycore.sandbox._linux._slot import Limits, Slot
 
@@ -133,6 +134,7 @@ class NamespaceSlot(Slot):
             name = str(self._made)
             root = KeptRoot(
                 request,
+                nested([*base["system"], *request["binds"]]),
                 old=self._old,
                 proc=self._shut_proc,
                 shelf=self._shelf,

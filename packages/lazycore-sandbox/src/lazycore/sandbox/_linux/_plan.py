@@ -122,6 +122,15 @@ def outermost(steps: list[Bind]) -> list[Bind]:
     ]
 
 
+def nested(steps: list[Bind]) -> list[str]:
+    """Return the paths of the steps that lie in another one.
+
+    Their mounts are on something of the host: when the host removes that, the kernel
+    takes the mount away, in every namespace.
+    """
+    return [step[1] for step in steps if _enclosing(os.path.dirname(step[1]), steps)]
+
+
 def _with_pins(steps: list[Bind]) -> list[Bind]:
     """Hold the directories between a writable root and a protected path inside.
 

@@ -6,6 +6,7 @@ from the caller to the target (`_fork`). So each target starts from the same mem
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from typing import TYPE_CHECKING, NoReturn
@@ -17,6 +18,7 @@ from lazycore.sandbox._linux._fork import STACK_BYTES, reset_signals
 from lazycore.sandbox._linux._kept_root import KeptRoot
 from lazycore.sandbox._linux._landlock_slot import LandlockSlot, guard
 from lazycore.sandbox._linux._namespace_slot import NamespaceSlot
+from lazycore.sandbox._linux._plan import nested
 from lazycore.sandbox._linux._stage import StageError
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class _NamespaceSessionSlot(NamespaceSlot):
         super()._enter()
         self._only = KeptRoot(
             self._session["inner"],
+            nested(self._session["binds"]),
             old=self._old,
             proc=self._shut_proc,
             shelf=self._shelf,
@@ -72,6 +75,8 @@ class _NamespaceSessionSlot(NamespaceSlot):
 
     def _root(self, request: Request) -> KeptRoot:
         del request  # the session's policy is theirs
+        if path := self._only.uncovered():
+            raise StageError("replaced", errno.ESTALE, path)
         return self._only
 
 
