@@ -9,6 +9,7 @@ import enum
 import math
 import pickle
 import struct
+import time
 import uuid
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,7 @@ from typing import NoReturn
 
 import pytest
 
-from lazycore.sandbox import _frame_reader, _frame_types
+from lazycore.sandbox import _frame_reader, _frame_tables, _frame_types
 from lazycore.sandbox._errors import SandboxFrameError
 from lazycore.sandbox._frames import (
     RaisedException,
@@ -40,9 +41,9 @@ def frame_of(payload: bytes, *, kind: int = 0) -> bytes:
     return header + struct.pack("!I", len(payload)) + payload
 
 
-def refuse(payload: bytes, *, kind: int = 0) -> str:
+def refuse(payload: bytes, *, kind: int = 0, limit: int = LIMIT) -> str:
     with pytest.raises(SandboxFrameError) as caught:
-        decode(frame_of(payload, kind=kind), nonce=NONCE, limit_bytes=LIMIT)
+        decode(frame_of(payload, kind=kind), nonce=NONCE, limit_bytes=limit)
     return str(caught.value)
 
 
@@ -268,8 +269,100 @@ def test_keys_that_collide_on_purpose_are_refused() -> None:
     assert "collide" in refuse(b"S" + struct.pack("!I", 5000) + keys)
 
 
+def chain(bits: int) -> list[int]:
+    """Return integers of distinct hashes, the last of which walk along the first.
+
+    In a dict of `2**bits` slots, `slot * 5 + 1` leads from each of the first to the
+    next one; the others have low bits of zero and enter that walk near its start.
+    """
+    mask = (1 << bits) - 1
+    walk, slot = {}, 0
+    for step in range(int(0.56 * (mask + 1))):
+        walk[slot] = step
+        slot = (5 * slot + 1) & mask
+    late: list[int] = []
+    number = 0
+    while len(late) < mask // 10:
+        number += 1
+        rest, slot = number << bits, 0
+        while rest and slot in walk:
+            rest >>= 5
+            slot = (5 * slot + rest + 1) & mask
+        if walk.get(slot, mask) < len(walk) // 2:
+            late.append(number << bits)
+    return [*walk, *late]
+
+
+def table_of(tag: bytes, keys: list[int]) -> bytes:
+    items = b"".join(
+        b"i" + struct.pack("!q", key) + b"N" * (tag == b"d") for key in keys
+    )
+    return tag + struct.pack("!I", len(keys)) + items
+
+
+def test_keys_that_share_a_walk_and_no_hash_are_refused_in_time_they_paid_for() -> None:
+    keys = chain(16)
+    frame = frame_of(table_of(b"d", keys))
+    began = time.thread_time()
+    with pytest.raises(SandboxFrameError, match="collide, as if"):
+        decode(frame, nonce=NONCE, limit_bytes=LIMIT)
+    spent = time.thread_time() - began
+    began = time.thread_time()
+    honest = decode(
+        frame_of(table_of(b"d", list(range(len(keys))))), nonce=NONCE, limit_bytes=LIMIT
+    )
+    # Without a bound it is some eighty times; a budget in seconds bounds it here.
+    assert spent < 10 * (time.thread_time() - began) + 1
+    assert honest == dict.fromkeys(range(len(keys)))
+
+
+def test_the_budget_is_one_for_all_tables_of_a_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_frame_tables, "PER_KEY_S", 0)
+    monkeypatch.setattr(_frame_tables, "PER_HASHING", 0)
+    keys = table_of(b"d", chain(12))
+    assert "collide" in refuse(
+        b"l" + struct.pack("!I", 1000) + keys * 1000, limit=1 << 26
+    )
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        list(range(100_000)),
+        [number << 16 for number in range(40_000)],
+        [number << 32 for number in range(40_000)],
+        [uuid.UUID(int=number) for number in range(5_000)],
+        [f"key {number}" for number in range(5_000)],
+        [(number, Decimal(number) / 7) for number in range(5_000)],
+    ],
+    ids=["ints", "pages", "words", "uuids", "texts", "pairs"],
+)
+def test_large_tables_of_honest_keys_come_back_in_their_order(
+    keys: list[object],
+) -> None:
+    frame = encode(dict.fromkeys(keys, 1), nonce=NONCE, limit_bytes=1 << 24)
+    table = decode(frame, nonce=NONCE, limit_bytes=1 << 24)
+    assert isinstance(table, dict)
+    assert list(table.items()) == [(key, 1) for key in keys]
+    for kind in (set, frozenset):
+        frame = encode(kind(keys), nonce=NONCE, limit_bytes=1 << 24)
+        back = decode(frame, nonce=NONCE, limit_bytes=1 << 24)
+        assert type(back) is kind
+        assert back == kind(keys)
+
+
+@pytest.mark.parametrize("tag", [b"S", b"Z", b"d"])
+@pytest.mark.parametrize("count", [10, 5_000])
+def test_a_repeated_key_is_refused_in_tables_of_any_size(
+    tag: bytes, count: int
+) -> None:
+    assert "repeats" in refuse(table_of(tag, [*range(count), 3]))
+
+
 def test_too_many_sets_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_frame_reader, "MAX_SETS_AND_DICTS", 10)
+    monkeypatch.setattr(_frame_tables, "MAX_SETS_AND_DICTS", 10)
     assert "sets and dicts" in refuse(b"l\0\0\0\14" + b"S\0\0\0\0" * 12)
 
 

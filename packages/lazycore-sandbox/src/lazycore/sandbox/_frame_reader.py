@@ -1,7 +1,7 @@
 """Read the nodes of a frame from hostile bytes (layout: ``_frames``).
 
 No recursion, no allocation that the bytes at hand do not pay for, and no hash
-table whose keys were chosen to collide.
+table whose keys were chosen to collide (``_frame_tables``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from lazycore.sandbox._errors import SandboxFrameError
+from lazycore.sandbox._frame_tables import Tables
 from lazycore.sandbox._frame_types import (
     MAX_DEPTH,
     MAX_INT_BYTES,
@@ -19,12 +20,6 @@ from lazycore.sandbox._frame_types import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-# An empty set costs its reader forty times the bytes of its node.
-MAX_SETS_AND_DICTS: Final = 500_000
-# More keys than this with one hash value can only be made on purpose; each
-# further one would cost the reader a walk over all earlier ones.
-MAX_EQUAL_HASHES: Final = 32
 
 _U32: Final = struct.Struct("!I")
 _I64: Final = struct.Struct("!q")
@@ -39,7 +34,7 @@ class Reader:
         self._at = 0
         self._limit = limit_bytes
         self._nodes = 0
-        self._hashed = 0
+        self._tables = Tables()
 
     def finish(self) -> None:
         if self._at != len(self._view):
@@ -122,38 +117,12 @@ class Reader:
             case b"t":
                 return tuple(items)
             case b"S":
-                return set(self._distinct(items))
+                return self._tables.make_set(items)
             case b"Z":
-                return frozenset(self._distinct(items))
+                return frozenset(self._tables.make_set(items))
             case b"d":
-                return dict(zip(self._distinct(items[::2]), items[1::2], strict=True))
+                return self._tables.make_dict(items[::2], items[1::2])
         return from_plain(code, items[0], limit_bytes=self._limit)
-
-    def _distinct(self, keys: list[object]) -> list[object]:
-        """Refuse keys that are unhashable, equal, or collide on purpose."""
-        self._hashed += 1
-        if self._hashed > MAX_SETS_AND_DICTS:
-            raise SandboxFrameError(f"more than {MAX_SETS_AND_DICTS} sets and dicts")
-        try:
-            hashes = sorted(map(hash, keys))
-        except (TypeError, ValueError, OverflowError, ArithmeticError) as error:
-            raise SandboxFrameError(
-                "a key in a result frame cannot be hashed"
-            ) from error
-        if any(
-            hashes[start] == hashes[start + MAX_EQUAL_HASHES]
-            for start in range(len(hashes) - MAX_EQUAL_HASHES)
-        ):
-            raise SandboxFrameError("keys in a result frame collide on purpose")
-        try:
-            distinct = len(set(keys))
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise SandboxFrameError(
-                "keys in a result frame cannot be compared"
-            ) from error
-        if distinct != len(keys):
-            raise SandboxFrameError("a result frame repeats a key")
-        return keys
 
 
 _CONTAINERS: Final = (b"l", b"t", b"S", b"Z", b"d", b"X")
