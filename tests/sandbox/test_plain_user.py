@@ -93,3 +93,62 @@ print(executor.run_command(argv, policy).stdout_text)
 """
     )
     assert said(as_plain_user(script, NAMES[0])).split() == ["9"]
+
+
+@pytest.mark.parametrize(
+    "closing",
+    [
+        'chmod 000 "$TMPDIR"',
+        'mkdir -p "$TMPDIR/a/b" && chmod 500 "$TMPDIR"',
+        'mkdir -p "$TMPDIR/a/b/c" && chmod 000 "$TMPDIR/a/b" "$TMPDIR/a" "$TMPDIR"',
+        'mkdir -p "$TMPDIR/a/b/c" && chmod 100 "$TMPDIR/a/b" && chmod 400 "$TMPDIR/a"',
+    ],
+)
+def test_a_scratch_directory_that_its_run_closed_is_gone_and_the_result_is_there(
+    as_plain_user: RunScript, closing: str
+) -> None:
+    script = (
+        PREAMBLE
+        + """
+import tempfile
+place = tempfile.mkdtemp(dir="/tmp")
+tempfile.tempdir = os.environ["TMPDIR"] = place
+with executor:
+    print(executor.run_command(["sh", "-c", sys.argv[2]], SandboxPolicy()).stdout_text)
+    with SandboxSession(SandboxPolicy(), executor) as session:
+        print(session.run_command(["sh", "-c", sys.argv[2]]).stdout_text)
+print(os.listdir(place))
+os.rmdir(place)
+"""
+    )
+    done = as_plain_user(script, NAMES[1], f"echo data; {closing}")
+    assert said(done).split() == ["data", "data", "[]"]
+    assert "Warning" not in done.stderr
+
+
+def test_a_scratch_directory_that_cannot_be_removed_is_named_beside_the_result(
+    as_plain_user: RunScript,
+) -> None:
+    script = (
+        PREAMBLE
+        + """
+import tempfile, threading, warnings
+place = tempfile.mkdtemp(dir="/tmp")
+with executor, warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always", ResourceWarning)
+    executor.run_command(["true"], SandboxPolicy())
+    tempfile.tempdir = os.environ["TMPDIR"] = place
+    timer = threading.Timer(0.5, os.chmod, (place, 0o500))
+    timer.start()
+    result = executor.run_command(["sh", "-c", "sleep 1.5; echo data"], SandboxPolicy())
+    timer.join()
+os.chmod(place, 0o700)
+left = os.listdir(place)
+print(result.stdout_text, len(left), *(item.category.__name__ for item in told))
+assert os.path.join(place, left[0]) in str(told[0].message), told[0].message
+os.rmdir(os.path.join(place, left[0]))
+os.rmdir(place)
+"""
+    )
+    words = said(as_plain_user(script, NAMES[1])).split()
+    assert words == ["data", "1", "ResourceWarning"]

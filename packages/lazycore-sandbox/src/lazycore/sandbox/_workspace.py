@@ -251,11 +251,15 @@ class Workspace:
         return changes
 
     def discard(self) -> None:
-        """Remove the copy; the original was never touched. Harmless when repeated."""
-        from lazycore.sandbox._linux._remove import remove_tree
+        """Remove the copy; the original was never touched. Harmless when repeated.
+
+        Warns:
+            ResourceWarning: Something of the copy cannot be removed; names it.
+        """
+        from lazycore.sandbox._linux._remove import discard_tree
 
         if os.path.lexists(self._private):
-            remove_tree(self._private)
+            discard_tree(self._private)
 
     def _require_open(self) -> None:
         if not os.path.isdir(self.root):

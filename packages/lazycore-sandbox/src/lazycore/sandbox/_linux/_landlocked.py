@@ -14,7 +14,7 @@ from lazycore.sandbox._linux._landlock import DEVICE, EXECUTE, READ, READ_FILE, 
 from lazycore.sandbox._linux._native import NativeExecutor, base_request
 from lazycore.sandbox._linux._order import NO_NAMESPACES
 from lazycore.sandbox._linux._plan import split_links
-from lazycore.sandbox._linux._remove import remove_tree
+from lazycore.sandbox._linux._remove import discard_tree
 from lazycore.sandbox._shortage import shortage
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ class LandlockSandboxExecutor(NativeExecutor):
         return NO_NAMESPACES
 
     def scratch(self, parent: str | None) -> AbstractContextManager[str]:
-        """Make a private directory for one run and remove it afterwards."""
+        """Make a private directory for one run and remove it afterwards.
+
+        A warning names it when that fails; the run's result stands.
+        """
         return _scratch(parent)
 
     def request(
@@ -122,4 +125,4 @@ def _scratch(parent: str | None) -> Iterator[str]:
     try:
         yield path
     finally:
-        remove_tree(path)
+        discard_tree(path)

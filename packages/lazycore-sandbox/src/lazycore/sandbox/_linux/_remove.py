@@ -1,13 +1,39 @@
 """Remove a directory tree that an untrusted process has written.
 
-The tree may be deeper than any recursion and hold directories without permissions;
-nothing runs in it any more.
+The tree may be deeper than any recursion and hold directories without permissions,
+the first of them included; nothing runs in it any more.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import warnings
+from typing import Final
+
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def discard_tree(path: str) -> None:
+    """Remove `path` like :func:`remove_tree`; warn when something is left.
+
+    What a run has produced is worth more than its scratch directory: an error here
+    must not take the place of a result.
+
+    Args:
+        path: A directory of this user's.
+
+    Warns:
+        ResourceWarning: Something cannot be removed; names the directory.
+    """
+    try:
+        remove_tree(path)
+    except OSError as error:
+        warnings.warn(
+            f"the directory {path!r} of a run is left behind: {error}; remove it",
+            ResourceWarning,
+            stacklevel=2,
+        )
 
 
 def remove_tree(path: str) -> None:
@@ -22,7 +48,8 @@ def remove_tree(path: str) -> None:
     Raises:
         OSError: If something cannot be removed.
     """
-    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    _open_up(path)
+    top = os.open(path, _OPEN)
     moved = 0
     try:
         while names := os.listdir(top):
@@ -33,6 +60,21 @@ def remove_tree(path: str) -> None:
     os.rmdir(path)
 
 
+def _open_up(path: str) -> None:
+    """Let the owner list and empty a directory, whatever its mode; follow no link."""
+    info = os.lstat(path)
+    if not stat.S_ISDIR(info.st_mode) or info.st_mode & 0o700 == 0o700:
+        return
+    if not hasattr(os, "O_PATH"):
+        os.chmod(path, 0o700, follow_symlinks=False)
+        return
+    fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", 0o700)
+    finally:
+        os.close(fd)
+
+
 def _remove_entry(top: int, name: str, moved: int) -> int:
     info = os.stat(name, dir_fd=top, follow_symlinks=False)
     if not stat.S_ISDIR(info.st_mode):
@@ -40,8 +82,7 @@ def _remove_entry(top: int, name: str, moved: int) -> int:
         return moved
     if info.st_mode & 0o700 != 0o700:
         os.chmod(name, 0o700, dir_fd=top)
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    inner = os.open(name, flags, dir_fd=top)
+    inner = os.open(name, _OPEN, dir_fd=top)
     try:
         for entry in os.listdir(inner):
             kind = os.stat(entry, dir_fd=inner, follow_symlinks=False).st_mode

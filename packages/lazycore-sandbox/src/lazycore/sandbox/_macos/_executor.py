@@ -8,7 +8,6 @@ from its guarantees.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from typing import TYPE_CHECKING, ClassVar
@@ -21,6 +20,7 @@ from lazycore.sandbox._errors import (
 )
 from lazycore.sandbox._executor import REPLY_VARIABLE, Unproven
 from lazycore.sandbox._guarantees import BackendReport
+from lazycore.sandbox._linux._remove import discard_tree
 from lazycore.sandbox._macos._probe import probe_seatbelt
 from lazycore.sandbox._macos._profile import Grants, build_profile
 from lazycore.sandbox._monitor import REPLY_FD
@@ -100,7 +100,7 @@ class SeatbeltSandboxExecutor(MonitoredExecutor):
                 order,
             )
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            discard_tree(scratch)
         refuse_failed_launch(outcome)
         return result_of(
             outcome,
