@@ -14,6 +14,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lazycore.sandbox._descent import Descent
 from lazycore.sandbox._errors import SandboxPolicyError
 from lazycore.sandbox._paths import is_within
 from lazycore.sandbox._system import (
@@ -300,23 +301,22 @@ def _collect_links(
     met: dict[tuple[int, int], tuple[int, int, str]],
     seen: set[tuple[int, int]],
 ) -> None:
-    top = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=pinned.fd)
+    walk = Descent(pinned.fd)
+    top = os.fstat(pinned.fd)
+    if (top.st_dev, top.st_ino) in seen:
+        return
+    seen.add((top.st_dev, top.st_ino))
     try:
-        for root, folders, files, fd in os.fwalk(".", dir_fd=top, onerror=_unlistable):
-            here = os.fstat(fd)
-            if (here.st_dev, here.st_ino) in seen:
-                folders.clear()
-                continue
-            seen.add((here.st_dev, here.st_ino))
-            for name in files:
-                info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                _note(met, info, os.path.normpath(f"{pinned.path}/{root}/{name}"))
-    finally:
-        os.close(top)
-
-
-def _unlistable(error: OSError) -> None:
-    raise SandboxPolicyError(
-        f"allowed_write_paths cannot be searched for hard links: {error.strerror} at "
-        f"{error.filename!r}; make it readable, or set allow_hard_links=True"
-    ) from error
+        for name, info in walk:
+            if not stat.S_ISDIR(info.st_mode):
+                _note(met, info, f"{pinned.path}/{walk.path(name)}")
+            elif (info.st_dev, info.st_ino) in seen:
+                walk.skip()
+            else:
+                seen.add((info.st_dev, info.st_ino))
+    except OSError as error:
+        at = os.path.normpath(os.path.join(pinned.path, error.filename or ""))
+        raise SandboxPolicyError(
+            f"allowed_write_paths cannot be searched for hard links: {error.strerror} "
+            f"at {at!r}; make it readable, or set allow_hard_links=True"
+        ) from error

@@ -16,6 +16,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, Final
 
 from lazycore.sandbox._errors import SandboxWorkspaceError
+from lazycore.sandbox._linux._remove import discard_tree
 from lazycore.sandbox._workspace_tree import Entry, copy_file, plain_mode, scan
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def swap_in(
     except OSError as error:
         raise _cannot(original, error) from error
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        discard_tree(stage)
 
 
 def _cannot(original: str, error: OSError) -> SandboxWorkspaceError:

@@ -6,10 +6,13 @@ the run; between two samples a target can pass it by what it does in that time.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
 from typing import Any
+
+from lazycore.sandbox._descent import Descent
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -57,7 +60,10 @@ class Meter:
     def start(self) -> None:
         """Note what the workspace holds before the run."""
         if self._workspace is not None:
-            self._base = self._written() - self._scratch_bytes()
+            try:
+                self._base = self._written() - self._scratch_bytes()
+            except (PermissionError, TimeoutError):
+                self._base = 0  # the first sample finds the same, and ends the run
 
     def exceeded(self, reaped_cpu_s: float) -> str | None:
         """Return the name of a limit that is passed, else None."""
@@ -166,23 +172,39 @@ def _resident(process: str) -> int:
         return 0
 
 
-def _unseen(error: OSError) -> None:
-    """Go on when a directory vanished; a closed one may hold anything."""
-    if not isinstance(error, FileNotFoundError):
-        raise PermissionError(error.errno, error.strerror, error.filename)
-
-
 def _tree_bytes(path: str, deadline: float) -> int:
+    """Return what a tree takes on its disk.
+
+    Raises:
+        PermissionError: A part of it cannot be seen, so it may hold anything.
+        TimeoutError: It takes too long, or is moved about all the time.
+    """
+    while True:
+        try:
+            return _measured(path, deadline)
+        except (PermissionError, TimeoutError):
+            raise
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise PermissionError(error.errno, error.strerror, path) from error
+        _before(deadline, path)
+
+
+def _measured(path: str, deadline: float) -> int:
     info = os.stat(path, follow_symlinks=False)
     used = info.st_blocks * 512
     if not stat.S_ISDIR(info.st_mode):
         return used
-    for _, folders, files, fd in os.fwalk(path, onerror=_unseen):
-        for name in (*folders, *files):
-            try:
-                used += os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks * 512
-            except OSError:
-                continue
-        if time.monotonic() > deadline:
-            raise TimeoutError(path)
+    top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for _, info in Descent(top):
+            used += info.st_blocks * 512
+            _before(deadline, path)
+    finally:
+        os.close(top)
     return used
+
+
+def _before(deadline: float, path: str) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), path)
