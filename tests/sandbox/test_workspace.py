@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import mmap
 import os
 import socket
 import stat
+import tempfile
 import threading
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from lazycore.sandbox import (
     SandboxWorkspaceError,
     Workspace,
     WorkspaceChange,
+    _workspace_tree,
 )
 from lazycore.sandbox import _workspace_apply as applying
 
@@ -403,3 +407,46 @@ def test_holes_of_a_huge_file_are_kept_and_cost_nothing(folder: Path) -> None:
         assert file.read(5) == b"head\0"
         file.seek(1 << 35)
         assert file.read(7) == b"middle\0"
+
+
+@pytest.mark.parametrize("place", ["/dev/shm", None], ids=["tmpfs", "disk"])
+def test_a_write_through_a_mapping_is_listed_where_no_time_tells(
+    tree: Path, place: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place is not None and not os.access(place, os.W_OK):
+        pytest.skip(f"no {place} here")
+    monkeypatch.setattr(tempfile, "tempdir", place)
+    (tree / "mapped").write_bytes(b"good" * 2_000)
+    with Workspace(tree) as work:
+        assert work.root.startswith(place or "/")
+        (tree / "b.bin").write_bytes(b"the host's own")
+        with (
+            open(os.path.join(work.root, "mapped"), "r+b") as file,
+            mmap.mmap(file.fileno(), 0) as view,
+        ):
+            assert view[0] == ord("g")  # tmpfs maps what was read writable at once
+            assert work.changes() == ()
+            view[:4] = b"EVIL"
+        assert kinds(work.changes()) == {"mapped": "modified"}
+        assert "EVIL" in work.diff()
+        work.apply()
+    assert (tree / "mapped").read_bytes().startswith(b"EVILgood")
+    assert (tree / "b.bin").read_bytes() == b"the host's own"
+
+
+def test_a_change_within_one_tick_of_the_clock_is_listed(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if every time were the same tick: no stamp tells anything.
+    def same_tick(root: str, path: str, full: str) -> _workspace_tree.Entry:
+        entry = read_entry(root, path, full)
+        return dataclasses.replace(entry, stamp=(entry.stamp[0], 0, 1))
+
+    read_entry = _workspace_tree._entry
+    monkeypatch.setattr(_workspace_tree, "_entry", same_tick)
+    (tree / "file").write_bytes(b"good")
+    with Workspace(tree) as work:
+        assert work.changes() == ()
+        with open(os.path.join(work.root, "file"), "r+b") as file:
+            file.write(b"EVIL")
+        assert kinds(work.changes()) == {"file": "modified"}

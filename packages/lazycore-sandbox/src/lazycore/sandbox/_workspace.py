@@ -21,6 +21,7 @@ from lazycore.sandbox._workspace_apply import (
     refuse_escaping_links,
     swap_in,
 )
+from lazycore.sandbox._workspace_stamps import with_digests
 from lazycore.sandbox._workspace_tree import (
     checked_root,
     compare,
@@ -94,7 +95,7 @@ class Workspace:
     def _fill(self) -> None:
         os.mkdir(self.root, 0o700)
         copy_tree(self.path, self.root, self._original)
-        self._before = scan(self.root)
+        self._before = with_digests(self.root, scan(self.root))
 
     def grant(self, policy: SandboxPolicy | None = None) -> SandboxPolicy:
         """Return `policy` with the copy as a write path and, if unset, as its cwd.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from lazycore.sandbox._errors import SandboxPolicyError, SandboxWorkspaceError
 from lazycore.sandbox._result import WorkspaceChange
+from lazycore.sandbox._workspace_stamps import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +28,8 @@ _FICLONE: Final = 0x40049409  # ioctl_ficlone(2)
 class Entry:
     """One path of a tree, as lstat(2) saw it.
 
-    `stamp` changes whenever content or metadata did: no process can set a ctime.
+    `stamp` changes whenever content or metadata did, since no process can set a
+    ctime; where that does not hold, `digest` tells (see `_workspace_stamps`).
     """
 
     kind: str
@@ -35,6 +37,7 @@ class Entry:
     size: int
     target: str
     stamp: tuple[int, int, int]
+    digest: bytes | None = None
 
 
 Tree = dict[str, Entry]
@@ -216,7 +219,7 @@ def _size(entry: Entry | None) -> int | None:
 
 
 def _same(old: Entry, new: Entry, original: str, copy: str) -> bool:
-    if old.stamp == new.stamp:
+    if old.stamp == new.stamp and old.digest is None:
         return True
     if (old.kind, old.mode, old.size, old.target) != (
         new.kind,
@@ -225,6 +228,8 @@ def _same(old: Entry, new: Entry, original: str, copy: str) -> bool:
         new.target,
     ):
         return False
+    if old.digest is not None:
+        return old.digest == digest_of(copy)
     return old.kind != "file" or _equal_bytes(original, copy)
 
 
