@@ -142,13 +142,19 @@ def open_rules(described: Iterable[tuple[str, int, int, int]]) -> list[Rule]:
     """
     rules: list[Rule] = []
     root = os.open("/", os.O_PATH | os.O_CLOEXEC)
-    for path, rights, device, inode in described:
-        fd = _calls.open_beneath_root(path, root)
-        info = os.fstat(fd)
-        if inode and (info.st_dev, info.st_ino) != (device, inode):
-            raise StageError("replaced", errno.ESTALE, path)
-        rules.append((fd, rights))
-    os.close(root)
+    try:
+        for path, rights, device, inode in described:
+            fd = _calls.open_beneath_root(path, root)
+            rules.append((fd, rights))
+            info = os.fstat(fd)
+            if inode and (info.st_dev, info.st_ino) != (device, inode):
+                raise StageError("replaced", errno.ESTALE, path)  # noqa: TRY301 - closed
+    except BaseException:
+        for fd, _ in rules:
+            os.close(fd)
+        raise
+    finally:
+        os.close(root)
     return rules
 
 

@@ -61,8 +61,16 @@ class Slots:
                     child.hand_over(run)
                 except BrokenPipeError:
                     continue  # it was killed while idle; the run was not begun
+                except OSError:
+                    self._retire(child)
+                    raise
                 return
-        self._add(key).hand_over(run)
+        child = self._add(key)
+        try:
+            child.hand_over(run)
+        except OSError:
+            self._retire(child)
+            raise
 
     def _add(self, key: bytes) -> Child:
         child = self._make(key)
